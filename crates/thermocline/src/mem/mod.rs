@@ -1,0 +1,18 @@
+//! All raw memory of the engine, and all its unsafe code.
+//!
+//! `region`: reserved address space, word and byte access. `racing`: copying bytes another thread may
+//! be writing. `budget`: what may be taken. `extent`: 2 MiB pieces of a region. `pin`: epochs that
+//! keep retired memory from being reused under a reader. `tags`: the 8-slot tag compare.
+#![allow(unsafe_code)]
+
+mod budget;
+mod extent;
+mod pin;
+mod racing;
+mod region;
+mod tags;
+
+pub(crate) use budget::Budget;
+pub(crate) use extent::{ExtentId, Extents, EXTENT_BYTES};
+pub(crate) use pin::{Domain, Pin};
+pub(crate) use region::{current_core, Grain, Region};
