@@ -1,1 +1,19 @@
+//! thermolab: measures caches beside each other.
+//!
+//! - `workload`: what is asked for: keys, sizes, popularity, the mix. Pure and seeded.
+//! - `load`: a load generator for memcached and RESP servers.
+//! - `engines`: the same operation stream over our engine and its rivals, in child processes.
+//! - `bench`: one verb for each row of the project's target table.
+//! - `machine`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
+//!
+//! What must hold: operations are counted exactly, failed operations are never results, and a figure that
+//! could not be taken is absent, not zero.
 #![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod engines;
+pub mod load;
+pub mod machine;
+pub mod report;
+pub mod units;
+pub mod workload;

@@ -1,0 +1,15 @@
+//! What is asked for, and nothing of who answers: keys, value sizes, popularity, the mix of reads and writes.
+//! Everything here is pure: the same flags and seed give the same stream on any machine.
+
+pub mod key;
+pub mod popularity;
+pub mod random;
+pub mod size;
+pub mod stream;
+pub mod zipf;
+
+pub use key::{key_into, stamp, Stamp, KEY_BYTES_MIN, STAMP_BYTES};
+pub use popularity::Popularity;
+pub use random::{mix, Random};
+pub use size::ValueSize;
+pub use stream::{Chunk, Kind, Mix, Op, Stream};
