@@ -1,0 +1,286 @@
+//! What to free next: expired and dead bytes before live ones, then probation over its share, then main.
+
+use super::{share_bytes, Pool, Setting};
+
+/// A segment is worth copying its live rest when at least this share of a segment comes free. At 10 % of hits
+/// overwriting by append this brings 93 % live bytes and all but 0.3 points of miss ratio back, for 0.68 bytes
+/// copied per byte written.
+pub const COMPACT_SHARE: f64 = 0.10;
+
+/// A sealed segment seen as a source of free bytes. `segment` is the caller's own number for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    pub segment: u32,
+    pub pool: Pool,
+    pub used_bytes: u64,
+    /// Bytes whose items were overwritten, deleted or moved away.
+    pub dead_bytes: u64,
+    /// Bytes whose items have expired and are not dead yet.
+    pub expired_bytes: u64,
+}
+
+impl Candidate {
+    /// What comes free when the live rest is copied.
+    pub fn freed_bytes(&self) -> u64 {
+        (self.dead_bytes + self.expired_bytes).min(self.used_bytes)
+    }
+
+    fn is_worth_it(&self, segment_bytes: u64) -> bool {
+        let needed = (segment_bytes as f64 * COMPACT_SHARE).max(1.0);
+        let freed = self.freed_bytes();
+        match self.pool {
+            Pool::Main => freed as f64 >= needed || freed > 0 && freed == self.used_bytes,
+            // Probation is short and its oldest goes soon: copying its survivors pays only where the rule
+            // "expired before live" asks for it, or where none survives.
+            Pool::Probation => {
+                self.expired_bytes as f64 >= needed || freed > 0 && freed == self.used_bytes
+            }
+        }
+    }
+}
+
+/// The candidate that frees most among those worth it; the first of equals.
+pub fn most_freed(
+    candidates: impl IntoIterator<Item = Candidate>,
+    segment_bytes: u64,
+) -> Option<Candidate> {
+    let worth_it = |candidate: &Candidate| candidate.is_worth_it(segment_bytes);
+    candidates
+        .into_iter()
+        .filter(worth_it)
+        .reduce(|best, candidate| {
+            if candidate.freed_bytes() > best.freed_bytes() {
+                candidate
+            } else {
+                best
+            }
+        })
+}
+
+/// One pool in numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PoolSide {
+    /// Used bytes of its sealed and open segments.
+    pub used_bytes: u64,
+    /// Sealed segments, those that can be drained.
+    pub sealed: u32,
+    /// Used bytes of its open segments.
+    pub open_bytes: u64,
+}
+
+/// The cache in numbers, when room is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolFacts {
+    pub probation: PoolSide,
+    pub main: PoolSide,
+    pub capacity_bytes: u64,
+    pub segment_bytes: u64,
+    /// Bytes of later inserts that a stored item outlives at least; 0 leaves probation to its share alone.
+    pub fresh_min_bytes: u64,
+    /// What `most_freed` found, if the caller looked.
+    pub most_freed: Option<Candidate>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Walk this segment: drop what has expired, copy the live rest inside its pool, counters kept.
+    Expire(Candidate),
+    /// The same for a segment that has only dead bytes.
+    Compact(Candidate),
+    /// Drain this pool's oldest sealed segment.
+    Drain(Pool),
+    /// Nothing is sealed: seal this pool's open segment and ask again.
+    Seal(Pool),
+    /// Nothing to free.
+    Nothing,
+}
+
+/// The next step towards free room.
+pub fn next(setting: &Setting, facts: &PoolFacts) -> Next {
+    if let Some(candidate) = facts.most_freed {
+        return if candidate.expired_bytes > 0 {
+            Next::Expire(candidate)
+        } else {
+            Next::Compact(candidate)
+        };
+    }
+    let probation_over = facts.probation.used_bytes > probation_max(setting, facts);
+    match (facts.probation.sealed > 0, facts.main.sealed > 0) {
+        (true, _) if probation_over => Next::Drain(Pool::Probation),
+        (_, true) => Next::Drain(Pool::Main),
+        (true, _) => Next::Drain(Pool::Probation),
+        (false, false) => last_resort(facts),
+    }
+}
+
+/// Bytes probation may hold while main has something to give: its share, and enough that its oldest segment,
+/// when drained, has seen the fresh floor's bytes come in behind it.
+fn probation_max(setting: &Setting, facts: &PoolFacts) -> u64 {
+    let share = share_bytes(setting, facts.capacity_bytes);
+    match facts.fresh_min_bytes {
+        0 => share,
+        floor => share.max(floor + facts.segment_bytes),
+    }
+}
+
+/// The larger of the open segments, probation's if equal.
+fn last_resort(facts: &PoolFacts) -> Next {
+    let (probation, main) = (facts.probation.open_bytes, facts.main.open_bytes);
+    if probation == 0 && main == 0 {
+        Next::Nothing
+    } else if probation >= main {
+        Next::Seal(Pool::Probation)
+    } else {
+        Next::Seal(Pool::Main)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Test;
+    use super::*;
+
+    const STRICT: Setting = Setting {
+        probation_share: 0.10,
+        test: Test::Strict,
+        alpha: 0.25,
+    };
+
+    /// Capacity 1000, segments of 10, probation's share 100.
+    fn facts(probation: (u64, u32), main: (u64, u32)) -> PoolFacts {
+        let side = |(used_bytes, sealed): (u64, u32)| PoolSide {
+            used_bytes,
+            sealed,
+            open_bytes: used_bytes - u64::from(sealed) * 10,
+        };
+        PoolFacts {
+            probation: side(probation),
+            main: side(main),
+            capacity_bytes: 1000,
+            segment_bytes: 10,
+            fresh_min_bytes: 0,
+            most_freed: None,
+        }
+    }
+
+    #[test]
+    fn probation_over_its_share_is_drained_first() {
+        assert_eq!(
+            next(&STRICT, &facts((101, 10), (800, 80))),
+            Next::Drain(Pool::Probation)
+        );
+        assert_eq!(
+            next(&STRICT, &facts((100, 10), (800, 80))),
+            Next::Drain(Pool::Main)
+        );
+        assert_eq!(
+            next(&STRICT, &facts((101, 0), (800, 80))),
+            Next::Drain(Pool::Main),
+            "nothing sealed there"
+        );
+    }
+
+    #[test]
+    fn whatever_is_sealed_goes_before_the_open_ones() {
+        assert_eq!(
+            next(&STRICT, &facts((50, 5), (9, 0))),
+            Next::Drain(Pool::Probation)
+        );
+        assert_eq!(
+            next(&STRICT, &facts((5, 0), (9, 0))),
+            Next::Seal(Pool::Main)
+        );
+        assert_eq!(
+            next(&STRICT, &facts((9, 0), (9, 0))),
+            Next::Seal(Pool::Probation)
+        );
+        assert_eq!(next(&STRICT, &facts((0, 0), (0, 0))), Next::Nothing);
+    }
+
+    #[test]
+    fn the_fresh_floor_outweighs_a_small_share() {
+        let floor = |used| PoolFacts {
+            fresh_min_bytes: 150,
+            ..facts((used, used as u32 / 10), (700, 70))
+        };
+        assert_eq!(next(&STRICT, &floor(160)), Next::Drain(Pool::Main));
+        assert_eq!(next(&STRICT, &floor(161)), Next::Drain(Pool::Probation));
+        let no_main = PoolFacts {
+            fresh_min_bytes: 150,
+            ..facts((110, 11), (0, 0))
+        };
+        assert_eq!(
+            next(&STRICT, &no_main),
+            Next::Drain(Pool::Probation),
+            "nothing else to give"
+        );
+    }
+
+    fn candidate(segment: u32, pool: Pool, dead_bytes: u64, expired_bytes: u64) -> Candidate {
+        Candidate {
+            segment,
+            pool,
+            used_bytes: 100,
+            dead_bytes,
+            expired_bytes,
+        }
+    }
+
+    #[test]
+    fn expired_and_dead_bytes_go_before_live_ones() {
+        let with = |candidate| PoolFacts {
+            most_freed: Some(candidate),
+            ..facts((200, 20), (700, 70))
+        };
+        let expired = candidate(3, Pool::Main, 10, 1);
+        assert_eq!(next(&STRICT, &with(expired)), Next::Expire(expired));
+        let dead = candidate(3, Pool::Main, 10, 0);
+        assert_eq!(next(&STRICT, &with(dead)), Next::Compact(dead));
+    }
+
+    #[test]
+    fn a_tenth_of_a_segment_is_worth_the_copying() {
+        assert_eq!(most_freed([candidate(1, Pool::Main, 9, 0)], 100), None);
+        assert!(most_freed([candidate(1, Pool::Main, 10, 0)], 100).is_some());
+        assert!(most_freed([candidate(1, Pool::Main, 5, 5)], 100).is_some());
+        assert_eq!(most_freed([candidate(1, Pool::Main, 0, 0)], 0), None);
+    }
+
+    #[test]
+    fn probation_is_walked_early_for_expired_bytes_only() {
+        assert_eq!(
+            most_freed([candidate(1, Pool::Probation, 99, 0)], 100),
+            None
+        );
+        assert!(most_freed([candidate(1, Pool::Probation, 0, 10)], 100).is_some());
+        assert!(
+            most_freed([candidate(1, Pool::Probation, 100, 0)], 100).is_some(),
+            "nothing to copy"
+        );
+    }
+
+    #[test]
+    fn a_short_segment_all_dead_is_freed_for_nothing() {
+        let short = Candidate {
+            used_bytes: 5,
+            dead_bytes: 5,
+            ..candidate(1, Pool::Main, 0, 0)
+        };
+        assert_eq!(most_freed([short], 100), Some(short));
+    }
+
+    #[test]
+    fn the_most_freed_wins_and_the_first_of_equals() {
+        let candidates = [
+            candidate(1, Pool::Main, 20, 0),
+            candidate(2, Pool::Main, 20, 30),
+            candidate(3, Pool::Probation, 0, 50),
+            candidate(4, Pool::Main, 40, 0),
+        ];
+        assert_eq!(
+            most_freed(candidates, 100).map(|best| best.segment),
+            Some(2)
+        );
+        assert_eq!(most_freed([], 100), None);
+    }
+}
