@@ -1,0 +1,251 @@
+//! The index: from a hash to the places of items that may have it.
+//!
+//! ```text
+//! hash -> directory word (8 B) -> unit: home bucket (64 B, 8 slots) -> place -> item (the caller's)
+//! ```
+//! A unit is one block of 1..=14 steps of 512 bytes, found by 1, 2 or 4 neighbouring words of a
+//! directory of fixed size. It grows by a step at 94 % load, arranged anew from the tags in the slots;
+//! past 14 steps it splits. 9.6 bytes an item in the last doubling; restructuring takes 3-5 us.
+//!
+//! Owns: slots, the directory, the memory of both. Leaves to others: keys (callers compare them and
+//! hand over the places they rejected), the life of items, when to reclaim. What must hold:
+//! - A caller is **pinned** in the index's domain from its first look to its last use of the answer.
+//! - Slots change under the unit's lock only (`lock.rs`), except for the counter bits (`bump`).
+//! - The directory is sized for life, one word for 40 KiB of the largest budget; where items are so
+//!   small that a word's 842 are not enough, a finer directory of 8 times the words takes over.
+//!
+//! `read`: find, prefetch, bump. `write`: publish, move, remove. `grow`: rebuild and split, by
+//! `layout`. `lock`, `word`, `unit`: what the words mean. `class`, `slab`: memory. `scan`: the walk.
+
+mod class;
+mod grow;
+mod layout;
+mod lock;
+#[cfg(all(test, shuttle))]
+mod models;
+mod models_switch;
+mod read;
+mod scan;
+mod slab;
+mod stats;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+mod unit;
+mod word;
+mod write;
+
+pub(crate) use read::Found;
+pub(crate) use scan::Cursor;
+pub(crate) use stats::Stats as IndexStats;
+pub(crate) use write::Publish;
+
+use crate::location::Place;
+use crate::mem::{Budget, Domain, Extents, Grain, Region, EXTENT_BYTES};
+use crate::sync::AtomicU64;
+use class::Classes;
+use lock::Parking;
+use slab::Pool;
+use std::sync::{Arc, OnceLock};
+use word::{Level, WordId, FINE, RUN};
+
+/// Bytes of cache to a directory word: 0.02 % of memory. At 200 bytes an item a unit of 4 words is
+/// full, at 50 bytes both free splits are used up.
+const BYTES_PER_WORD: u64 = 40 << 10;
+/// Below this much memory slabs are small, or 14 half-used ones would show.
+const SMALL_MEMORY_BYTES: u64 = 256 << 20;
+/// Lines are numbered with 32 bits.
+const REGION_BYTES_MAX: u64 = 64 << 32;
+
+/// Reads an item's key again and hashes it; None when it cannot be read. Called under the unit's lock
+/// and the caller's pin: it must not wait, nor touch the index.
+pub(crate) type Rehash<'a> = &'a dyn Fn(Place) -> Option<u64>;
+
+/// Why there is no index.
+#[derive(Debug)]
+pub(crate) enum NewIndexError {
+    /// No address space to be had.
+    Os(std::io::Error),
+    /// The budget has no room for the directory: so many bytes were asked for.
+    NoRoom { bytes: u64 },
+}
+
+/// The sizes an index is made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    /// Words of the directory, a multiple of 4.
+    pub(crate) words: usize,
+    pub(crate) slab_bytes: usize,
+    /// Address space. Less than an extent: one piece, taken whole at the start and not charged
+    /// (models).
+    pub(crate) region_bytes: usize,
+    /// Ask for huge pages.
+    pub(crate) huge: bool,
+}
+
+impl Geometry {
+    /// The sizes for a cache that may grow to `memory_max_bytes`.
+    pub(crate) fn for_memory(memory_max_bytes: u64, huge: bool) -> Geometry {
+        let words = (memory_max_bytes / BYTES_PER_WORD) as usize;
+        // Address space only. Even caches of the smallest items have less than half of their memory
+        // in the index.
+        let region = (memory_max_bytes / 2 + (16 << 20)).min(REGION_BYTES_MAX);
+        Geometry {
+            words: words.next_multiple_of(RUN).max(RUN),
+            slab_bytes: if memory_max_bytes < SMALL_MEMORY_BYTES {
+                64 << 10
+            } else {
+                256 << 10
+            },
+            region_bytes: (region as usize).next_multiple_of(EXTENT_BYTES),
+            huge,
+        }
+    }
+}
+
+pub(crate) struct Index {
+    words: usize,
+    huge: bool,
+    domain: &'static Domain,
+    budget: Arc<Budget>,
+    /// The coarse directory lies at offset 0 of the classes' region.
+    classes: Classes,
+    fine: OnceLock<Region>,
+    parking: Parking,
+    stats: IndexStats,
+    table_bytes: u64,
+}
+
+impl Index {
+    /// An empty index for a cache that may grow to `memory_max_bytes`. Charges the directory to the
+    /// budget; blocks are charged by the extent as they are needed.
+    pub(crate) fn new(
+        domain: &'static Domain,
+        budget: Arc<Budget>,
+        memory_max_bytes: u64,
+        huge: bool,
+    ) -> Result<Index, NewIndexError> {
+        Index::with_geometry(domain, budget, Geometry::for_memory(memory_max_bytes, huge))
+    }
+
+    pub(crate) fn with_geometry(
+        domain: &'static Domain,
+        budget: Arc<Budget>,
+        geometry: Geometry,
+    ) -> Result<Index, NewIndexError> {
+        assert!(geometry.words > 0 && geometry.words % RUN == 0);
+        let slabs = geometry.region_bytes / geometry.slab_bytes;
+        let table_bytes = (slabs * 4 + std::mem::size_of::<Index>()) as u64;
+        let directory_bytes = geometry.words * 8;
+        let no_room = NewIndexError::NoRoom {
+            bytes: table_bytes + directory_bytes.next_multiple_of(EXTENT_BYTES) as u64,
+        };
+        let region = Region::reserve(geometry.region_bytes, Grain::Index, geometry.huge)
+            .map_err(NewIndexError::Os)?;
+        if !budget.try_charge(table_bytes) {
+            return Err(no_room);
+        }
+        let extents = Extents::new(region, budget.clone());
+        let pool = match Pool::new(domain, extents, geometry.slab_bytes, directory_bytes) {
+            Some(pool) => pool,
+            None => {
+                budget.uncharge(table_bytes);
+                return Err(no_room);
+            }
+        };
+        Ok(Index {
+            words: geometry.words,
+            huge: geometry.huge,
+            domain,
+            budget,
+            classes: Classes::new(pool),
+            fine: OnceLock::new(),
+            parking: Parking::new(),
+            stats: IndexStats::default(),
+            table_bytes,
+        })
+    }
+
+    #[inline(always)]
+    fn region(&self) -> &Region {
+        self.classes.pool().region()
+    }
+
+    #[inline(always)]
+    fn word(&self, id: WordId) -> &AtomicU64 {
+        match id.level {
+            Level::Coarse => self.region().u64(id.index * 8),
+            Level::Fine => self.fine_region().u64(id.index * 8),
+        }
+    }
+
+    #[cold]
+    fn fine_region(&self) -> &Region {
+        self.fine
+            .get()
+            .expect("a word in the fine directory means there is one")
+    }
+
+    fn fine_bytes(&self) -> usize {
+        (self.words * FINE * 8).next_multiple_of(EXTENT_BYTES)
+    }
+
+    /// Makes the fine directory on first need. False: the budget has no room for it.
+    fn ensure_fine(&self) -> bool {
+        if self.fine.get().is_some() {
+            return true;
+        }
+        let bytes = self.fine_bytes();
+        if !self.budget.try_charge(bytes as u64) {
+            return false;
+        }
+        let size = if cfg!(shuttle) {
+            self.words * FINE * 8
+        } else {
+            bytes
+        };
+        let made = Region::reserve(size, Grain::Index, self.huge)
+            .is_ok_and(|region| self.fine.set(region).is_ok());
+        if !made {
+            self.budget.uncharge(bytes as u64);
+        }
+        // Another thread may have been first.
+        self.fine.get().is_some()
+    }
+
+    /// Items in the index. Exact when no writer is at work.
+    pub(crate) fn items(&self) -> u64 {
+        self.stats.items()
+    }
+
+    /// Bytes charged to the budget: directories, extents, tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        let fine = self.fine.get().map_or(0, |_| self.fine_bytes());
+        let extents = self.classes.pool().extents().taken() as usize * EXTENT_BYTES;
+        self.table_bytes + (fine + extents) as u64
+    }
+
+    /// Bytes in use: as `bytes`, without the parts of extents that no size class has taken.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let fine = self.fine.get().map_or(0, |_| self.fine_bytes());
+        self.table_bytes + (self.words * 8 + self.classes.slab_bytes() + fine) as u64
+    }
+
+    /// Places freed and not yet filled.
+    pub(crate) fn open_holes(&self) -> usize {
+        self.classes.holes()
+    }
+
+    pub(crate) fn stats(&self) -> &IndexStats {
+        &self.stats
+    }
+
+    /// The extents of the index, for the background thread to touch one ahead (`Extents::warm_one`).
+    pub(crate) fn extents(&self) -> &Extents {
+        self.classes.pool().extents()
+    }
+
+    /// Gives wholly empty extents back. For the background thread, now and then; costs a barrier.
+    pub(crate) fn trim(&self) {
+        self.classes.pool().trim();
+    }
+}

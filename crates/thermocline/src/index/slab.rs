@@ -1,0 +1,191 @@
+//! Slabs: the pieces of index memory that the size classes of blocks are made of.
+//!
+//! ```text
+//! extent -> free -> a class's -> limbo -> free (two epochs later), or the same class's at once
+//!        <- (all of its slabs free)
+//! ```
+//! What must hold: a slab changes its class only when no reader from before its retirement is left.
+//! Such a reader may still walk it, and would take another class's header line for slots. Within one
+//! class slots stay slots, and the reader's own re-check of the directory word does the rest.
+
+use super::models_switch::{mutant, Mutant};
+use crate::mem::{Domain, ExtentId, Extents, Region, EXTENT_BYTES};
+use crate::sync::{lock, Mutex};
+
+/// The n-th slab of the index's region.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct SlabId(pub(super) u32);
+
+struct Retired {
+    slab: SlabId,
+    class: usize,
+    epoch: u64,
+}
+
+struct Books {
+    /// Slabs for any class, from high to low: the lowest address is taken first, so that high
+    /// extents become wholly free.
+    free: Vec<SlabId>,
+    limbo: Vec<Retired>,
+}
+
+pub(super) struct Pool {
+    domain: &'static Domain,
+    extents: Extents,
+    slab_bytes: usize,
+    books: Mutex<Books>,
+}
+
+impl Pool {
+    /// Takes the first extents for a table of `table_bytes` at offset 0 and hands what is left of them
+    /// to the classes. None when the budget has no room.
+    pub(super) fn new(
+        domain: &'static Domain,
+        extents: Extents,
+        slab_bytes: usize,
+        table_bytes: usize,
+    ) -> Option<Pool> {
+        let pool = Pool {
+            domain,
+            extents,
+            slab_bytes,
+            books: Mutex::new(Books {
+                free: Vec::new(),
+                limbo: Vec::new(),
+            }),
+        };
+        let mut books = lock(&pool.books);
+        if pool.region().bytes() < EXTENT_BYTES {
+            // A model's region: one piece smaller than an extent, all of it there from the start.
+            pool.add_free(&mut books, 0, pool.region().bytes());
+        } else {
+            for n in 0..table_bytes.div_ceil(EXTENT_BYTES) {
+                let extent = pool.extents.take()?;
+                assert_eq!(
+                    extent,
+                    ExtentId(n as u32),
+                    "a fresh region starts at its beginning"
+                );
+                pool.add_free(&mut books, extent.offset(), EXTENT_BYTES);
+            }
+        }
+        let table_slabs = table_bytes.div_ceil(slab_bytes);
+        let kept = books.free.len() - table_slabs;
+        books.free.truncate(kept);
+        drop(books);
+        Some(pool)
+    }
+
+    #[inline(always)]
+    pub(super) fn region(&self) -> &Region {
+        self.extents.region()
+    }
+
+    pub(super) fn extents(&self) -> &Extents {
+        &self.extents
+    }
+
+    pub(super) fn slab_bytes(&self) -> usize {
+        self.slab_bytes
+    }
+
+    /// Slabs that no class has: free ones and those waiting for their grace period.
+    pub(super) fn idle_slabs(&self) -> usize {
+        let books = lock(&self.books);
+        books.free.len() + books.limbo.len()
+    }
+
+    fn add_free(&self, books: &mut Books, offset: usize, bytes: usize) {
+        let first = (offset / self.slab_bytes) as u32;
+        for n in first..first + (bytes / self.slab_bytes) as u32 {
+            books.add_free(SlabId(n));
+        }
+    }
+
+    /// A slab for a class. None when neither the budget nor the limbo yields one: the caller reclaims
+    /// something, unpins, and comes again.
+    pub(super) fn take(&self, class: usize) -> Option<SlabId> {
+        let mut books = lock(&self.books);
+        if let Some(slab) = books.again(class).or_else(|| books.free.pop()) {
+            return Some(slab);
+        }
+        if let Some(slab) = self.ripened(&mut books) {
+            return Some(slab);
+        }
+        if let Some(extent) = self.extents.take() {
+            self.add_free(&mut books, extent.offset(), EXTENT_BYTES);
+            return books.free.pop();
+        }
+        self.ripened(&mut books)
+    }
+
+    /// Moves the epoch on if that can free a slab. Costs a barrier of up to 12 us, once a slab.
+    fn ripened(&self, books: &mut Books) -> Option<SlabId> {
+        self.ripen(books);
+        if books.free.is_empty() && !books.limbo.is_empty() {
+            self.domain.try_advance();
+            self.ripen(books);
+        }
+        books.free.pop()
+    }
+
+    fn ripen(&self, books: &mut Books) {
+        let mut i = 0;
+        while i < books.limbo.len() {
+            if self.domain.passed(books.limbo[i].epoch) || mutant(Mutant::NoGrace) {
+                let retired = books.limbo.swap_remove(i);
+                books.add_free(retired.slab);
+            } else {
+                i += 1;
+            }
+        }
+    }
+
+    /// Takes back a slab whose last block is gone.
+    pub(super) fn retire(&self, slab: SlabId, class: usize) {
+        let epoch = self.domain.epoch();
+        let mut books = lock(&self.books);
+        books.limbo.push(Retired { slab, class, epoch });
+        // Two extents' worth lying idle: the index is shrinking, not breathing.
+        if (books.free.len() + books.limbo.len()) * self.slab_bytes >= 2 * EXTENT_BYTES {
+            self.give_back(&mut books);
+        }
+    }
+
+    /// Returns wholly empty extents to the budget. Costs a barrier; called by the background thread.
+    pub(super) fn trim(&self) {
+        let mut books = lock(&self.books);
+        if !books.limbo.is_empty() {
+            self.domain.try_advance();
+        }
+        self.give_back(&mut books);
+    }
+
+    fn give_back(&self, books: &mut Books) {
+        self.ripen(books);
+        let slabs = (EXTENT_BYTES / self.slab_bytes) as u32;
+        let extent_of = |slab: SlabId| slab.0 / slabs;
+        let mut kept: Vec<SlabId> = Vec::with_capacity(books.free.len());
+        for group in books.free.chunk_by(|&a, &b| extent_of(a) == extent_of(b)) {
+            if group.len() == slabs as usize {
+                self.extents.give_back(ExtentId(extent_of(group[0])));
+            } else {
+                kept.extend(group);
+            }
+        }
+        books.free = kept;
+    }
+}
+
+impl Books {
+    fn add_free(&mut self, slab: SlabId) {
+        let at = self.free.partition_point(|&other| other > slab);
+        self.free.insert(at, slab);
+    }
+
+    /// A slab this class had before: its blocks lie where they lay, so no grace is needed.
+    fn again(&mut self, class: usize) -> Option<SlabId> {
+        let at = self.limbo.iter().position(|r| r.class == class)?;
+        Some(self.limbo.swap_remove(at).slab)
+    }
+}

@@ -1,0 +1,214 @@
+//! A unit's block: a header line, then buckets of one line each.
+//!
+//! ```text
+//! header word 0..=3  reach codes, 2 bits a bucket: 0, 1, 2 = items that call this bucket home lie at
+//!                    most so many buckets further on; 3 = at most `far` further on
+//!             4      far: the largest distance of any item of this unit from its home bucket
+//!             5      count of items (under the lock)
+//!             6      owner: the head word (written under the class's mutex)
+//! bucket      8 slots
+//! ```
+//! Readers go by codes, far and slots; they may read a block that has meanwhile become another unit's,
+//! and find out by their directory word. Blocks of one class lie at the same multiples for as long as
+//! any reader can look at them, so what they take for a slot always is one.
+
+use super::word::WordId;
+use crate::location::Slot;
+use crate::mem::Region;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+
+pub(super) const LINE_BYTES: usize = 64;
+pub(super) const BUCKET_SLOTS: usize = Region::BUCKET_SLOTS;
+/// Buckets of a step: 512 bytes. The models' units are tiny, so that a dozen items split one.
+pub(super) const STEP_BUCKETS: usize = if cfg!(shuttle) { 2 } else { 8 };
+/// The largest unit: 14 steps, 896 slots, 7.2 KiB.
+pub(super) const STEPS_MAX: usize = if cfg!(shuttle) { 2 } else { 14 };
+/// How far from home an item may lie while growing can still help, buckets.
+pub(super) const REACH: usize = if cfg!(shuttle) { 2 } else { 14 };
+/// A unit shrinks when it would be this many items below the smaller size's limit, at most.
+const SHRINK_SLACK: usize = if cfg!(shuttle) { 1 } else { 20 };
+/// Load at which a unit grows, percent. At 94 misses read 2.8 buckets; at 98 they would read 5.
+const LOAD_PERCENT: usize = 94;
+
+pub(super) const BUCKETS_MAX: usize = STEPS_MAX * STEP_BUCKETS;
+pub(super) const SLOTS_MAX: usize = BUCKETS_MAX * BUCKET_SLOTS;
+pub(super) const CODE_WORDS: usize = 4;
+const _: () = assert!(BUCKETS_MAX <= CODE_WORDS * 32 && STEPS_MAX < 15);
+
+const FAR_WORD: usize = 4;
+const COUNT_WORD: usize = 5;
+const OWNER_WORD: usize = 6;
+
+pub(super) const fn buckets(steps: usize) -> usize {
+    steps * STEP_BUCKETS
+}
+
+pub(super) const fn block_lines(steps: usize) -> usize {
+    1 + buckets(steps)
+}
+
+/// Items a unit of this size holds before it grows.
+pub(super) const fn limit(steps: usize) -> usize {
+    buckets(steps) * BUCKET_SLOTS * LOAD_PERCENT / 100
+}
+
+/// The smallest size for so many items.
+pub(super) fn steps_for(items: usize) -> usize {
+    (1..STEPS_MAX)
+        .find(|&steps| items <= limit(steps))
+        .unwrap_or(STEPS_MAX)
+}
+
+/// Whether a unit of `steps` steps with so many items should take a smaller block: with some slack, so
+/// that items coming and going do not rebuild it each time.
+pub(super) fn is_oversized(steps: usize, items: usize) -> bool {
+    if steps <= 1 {
+        return false;
+    }
+    let smaller = limit(steps - 1);
+    items + SHRINK_SLACK.min(2 + smaller / 10) < smaller
+}
+
+/// The block that starts at a line.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'a> {
+    region: &'a Region,
+    line: usize,
+}
+
+impl<'a> Block<'a> {
+    #[inline(always)]
+    pub(super) fn new(region: &'a Region, line: u32) -> Block<'a> {
+        Block {
+            region,
+            line: line as usize,
+        }
+    }
+
+    #[inline(always)]
+    fn header(self, word: usize) -> usize {
+        self.line * LINE_BYTES + word * 8
+    }
+
+    /// Offset of a bucket's first slot.
+    #[inline(always)]
+    pub(super) fn bucket(self, bucket: usize) -> usize {
+        (self.line + 1 + bucket) * LINE_BYTES
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(self, at: usize) -> Slot {
+        Slot(self.region.u64(at).load(Acquire))
+    }
+
+    #[inline(always)]
+    pub(super) fn code(self, bucket: usize) -> usize {
+        let word = self.region.u64(self.header(bucket / 32)).load(Acquire);
+        (word >> (bucket % 32 * 2) & 3) as usize
+    }
+
+    /// How many buckets after `home` may hold items of it, given its code.
+    #[inline(always)]
+    pub(super) fn reach(self, code: usize) -> usize {
+        if code < 3 {
+            code
+        } else {
+            self.region.u64(self.header(FAR_WORD)).load(Acquire) as usize
+        }
+    }
+
+    pub(super) fn count(self) -> usize {
+        self.region.u64(self.header(COUNT_WORD)).load(Relaxed) as usize
+    }
+
+    pub(super) fn set_count(self, count: usize) {
+        self.region
+            .u64(self.header(COUNT_WORD))
+            .store(count as u64, Relaxed);
+    }
+
+    pub(super) fn owner(self) -> WordId {
+        WordId::unpack(self.region.u64(self.header(OWNER_WORD)).load(Relaxed))
+    }
+
+    pub(super) fn set_owner(self, owner: WordId) {
+        self.region
+            .u64(self.header(OWNER_WORD))
+            .store(owner.pack(), Relaxed);
+    }
+
+    /// Makes a bucket's code cover `distance`. Before the slot is stored: a reader that sees the slot
+    /// must find its way to it.
+    pub(super) fn raise_reach(self, home: usize, distance: usize) {
+        let far = self.region.u64(self.header(FAR_WORD));
+        if distance as u64 > far.load(Relaxed) {
+            far.store(distance as u64, Release);
+        }
+        let wanted = distance.min(3);
+        if self.code(home) < wanted {
+            let word = self.region.u64(self.header(home / 32));
+            let shift = home % 32 * 2;
+            let kept = word.load(Relaxed) & !(3 << shift);
+            word.store(kept | (wanted as u64) << shift, Release);
+        }
+    }
+
+    /// Writes codes, far and count of a block nobody is sent to yet.
+    pub(super) fn write_header(self, codes: &[u64; CODE_WORDS], far: usize, count: usize) {
+        for (i, &code) in codes.iter().enumerate() {
+            self.region.u64(self.header(i)).store(code, Relaxed);
+        }
+        self.region
+            .u64(self.header(FAR_WORD))
+            .store(far as u64, Relaxed);
+        self.set_count(count);
+    }
+
+    /// Writes one slot of a block nobody is sent to yet.
+    pub(super) fn write_slot(self, bucket: usize, slot: usize, value: u64) {
+        self.region
+            .u64(self.bucket(bucket) + slot * 8)
+            .store(value, Relaxed);
+    }
+
+    /// Copies a whole block, owner included, to another of the same size.
+    pub(super) fn copy_to(self, to: Block<'_>, steps: usize) {
+        for word in 0..=OWNER_WORD {
+            let value = self.region.u64(self.header(word)).load(Relaxed);
+            to.region.u64(to.header(word)).store(value, Relaxed);
+        }
+        for bucket in 0..buckets(steps) {
+            for slot in 0..BUCKET_SLOTS {
+                let value = self
+                    .region
+                    .u64(self.bucket(bucket) + slot * 8)
+                    .load(Relaxed);
+                to.write_slot(bucket, slot, value);
+            }
+        }
+    }
+
+    /// Calls `each` with every slot in use. Under the unit's lock.
+    pub(super) fn for_each(self, steps: usize, mut each: impl FnMut(Slot)) {
+        for bucket in 0..buckets(steps) {
+            for slot in 0..BUCKET_SLOTS {
+                let value = Slot(
+                    self.region
+                        .u64(self.bucket(bucket) + slot * 8)
+                        .load(Relaxed),
+                );
+                if !value.is_empty() {
+                    each(value);
+                }
+            }
+        }
+    }
+
+    /// Offset of the first free slot of a bucket.
+    pub(super) fn free_slot(self, bucket: usize) -> Option<usize> {
+        let at = self.bucket(bucket);
+        (0..BUCKET_SLOTS)
+            .map(|slot| at + slot * 8)
+            .find(|&at| self.region.u64(at).load(Relaxed) == 0)
+    }
+}
