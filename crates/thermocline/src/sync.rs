@@ -4,13 +4,13 @@
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{
-    atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering},
     Condvar, Mutex, MutexGuard,
 };
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{
-    atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering},
     Condvar, Mutex, MutexGuard,
 };
 

@@ -141,13 +141,16 @@ impl Index {
 
     /// Publishes a word to a run nobody holds or can hold yet: the second half of a split.
     pub(super) fn publish_run(&self, head: WordId, word: Word) {
-        if mutant(Mutant::HeadBeforeFollower) {
+        let late_head = !mutant(Mutant::HeadBeforeFollower);
+        if !late_head {
             self.word(head).store(word.0, Release);
         }
         for n in 1..word.run() {
             self.word(head.plus(n)).store(word.0, Release);
         }
-        self.word(head).store(word.0, Release);
+        if late_head {
+            self.word(head).store(word.0, Release);
+        }
     }
 
     /// Moves the block of another unit, on behalf of its class. False when that unit is busy or its
@@ -208,7 +211,7 @@ impl<'a> Locked<'a> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let before = Word(self.index.word(self.head).fetch_and(UNLOCK, Release));
-        if before.is_parked() {
+        if before.is_parked() && !mutant(Mutant::NoWake) {
             self.index.wake(self.head);
         }
     }

@@ -17,6 +17,8 @@
 //! `read`: find, prefetch, bump. `write`: publish, move, remove. `grow`: rebuild and split, by
 //! `layout`. `lock`, `word`, `unit`: what the words mean. `class`, `slab`: memory. `scan`: the walk.
 
+#[cfg(all(test, not(shuttle), not(miri)))]
+mod bench;
 mod class;
 mod grow;
 mod layout;

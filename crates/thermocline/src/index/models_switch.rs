@@ -21,8 +21,10 @@ pub(super) enum Mutant {
     MoveUnpublished,
     /// A slab changes its class at once.
     NoGrace,
-    /// A reach code is raised after the slot is stored.
-    LateReach,
+    /// A walk copies a unit without holding it.
+    ScanUnlocked,
+    /// Unlocking wakes nobody.
+    NoWake,
 }
 
 #[cfg(shuttle)]

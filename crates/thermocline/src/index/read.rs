@@ -50,14 +50,14 @@ impl Index {
             return found;
         }
         let code = view.block.code(view.home);
-        if code == 0 && self.still(view) {
-            return None;
-        }
         if code > 0 {
             let found = self.match_bucket(view.bucket(1), tag, &mut matches);
             if found.is_some() {
                 return found;
             }
+        }
+        if code <= 1 && self.still(view) {
+            return None;
         }
         self.find_beyond(hash, view, code, &mut matches)
     }

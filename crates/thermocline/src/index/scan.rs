@@ -5,6 +5,7 @@
 //! loop, and no key that stays comes twice, whatever moves, splits or is rebuilt.
 
 use super::lock::Position;
+use super::models_switch::{mutant, Mutant};
 use super::word::{Level, FINE};
 use super::Index;
 use crate::location::Slot;
@@ -35,12 +36,14 @@ impl Index {
             coarse: cursor.next / FINE,
             fine: cursor.next,
         });
-        if unit.word.steps() > 0 {
-            unit.block()
-                .for_each(unit.word.steps(), |slot| out.push(slot));
+        let (word, head, block) = (unit.word, unit.head, unit.block());
+        let held = (!mutant(Mutant::ScanUnlocked)).then_some(unit);
+        if word.steps() > 0 {
+            block.for_each(word.steps(), |slot| out.push(slot));
         }
-        let end = unit.head.index + unit.word.run();
-        cursor.next = match unit.head.level {
+        drop(held);
+        let end = head.index + word.run();
+        cursor.next = match head.level {
             Level::Coarse => end * FINE,
             Level::Fine => end,
         };

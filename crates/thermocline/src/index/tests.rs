@@ -83,7 +83,7 @@ impl Random {
             .0
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
-        ((self.0 >> 33) * n as u64 >> 31) as u32
+        (((self.0 >> 33) * n as u64) >> 31) as u32
     }
 }
 

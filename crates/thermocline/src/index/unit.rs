@@ -137,8 +137,8 @@ impl<'a> Block<'a> {
             .store(owner.pack(), Relaxed);
     }
 
-    /// Makes a bucket's code cover `distance`. Before the slot is stored: a reader that sees the slot
-    /// must find its way to it.
+    /// Makes a bucket's code cover `distance`. Done before the slot is stored, so that the slot's store
+    /// is the moment the item appears.
     pub(super) fn raise_reach(self, home: usize, distance: usize) {
         let far = self.region.u64(self.header(FAR_WORD));
         if distance as u64 > far.load(Relaxed) {

@@ -9,7 +9,7 @@ use super::grow::Grown;
 use super::lock::{Locked, Position};
 use super::models_switch::{mutant, Mutant};
 use super::stats::Stats;
-use super::unit::{buckets, limit, Block, BUCKETS_MAX, BUCKET_SLOTS, REACH};
+use super::unit::{buckets, limit, BUCKETS_MAX, BUCKET_SLOTS, REACH};
 use super::word::{home_bucket, split_hash, Level, FINE};
 use super::{Index, Rehash};
 use crate::location::{Place, Slot, Tier};
@@ -191,19 +191,10 @@ impl Locked<'_> {
         let Some((distance, at)) = free else {
             return false;
         };
-        self.store_at(block, home, distance, at, slot);
+        block.raise_reach(home, distance);
+        self.index.region().u64(at).store(slot.0, Release);
         self.count_changed(1);
         true
-    }
-
-    fn store_at(&self, block: Block<'_>, home: usize, distance: usize, at: usize, slot: Slot) {
-        let word = self.index.region().u64(at);
-        if mutant(Mutant::LateReach) {
-            word.store(slot.0, Release);
-        }
-        // First the code, then the slot: whoever sees the slot's item answered for must find it.
-        block.raise_reach(home, distance);
-        word.store(slot.0, Release);
     }
 
     fn count_changed(&self, by: i64) {

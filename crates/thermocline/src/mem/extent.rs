@@ -4,7 +4,7 @@
 //! operating system whole and is uncharged. Low addresses are taken first, so page tables stay small.
 
 use super::{Budget, Region};
-use crate::sync::{lock, Mutex};
+use crate::sync::{lock, AtomicBool, AtomicU32, Mutex, Ordering};
 use std::sync::Arc;
 
 /// Bytes of an extent: one huge page.
@@ -25,6 +25,9 @@ pub(crate) struct Extents {
     region: Region,
     budget: Arc<Budget>,
     books: Mutex<Books>,
+    /// `Books::taken`, and whether there is a warm one, for readers without the lock.
+    taken: AtomicU32,
+    warm: AtomicBool,
 }
 
 struct Books {
@@ -35,7 +38,6 @@ struct Books {
     /// Charged and already touched, for the next taker: zeroing 2 MiB costs 190 us, far more on a
     /// virtual machine whose host has yet to supply the pages.
     warm: Option<ExtentId>,
-    taken: u32,
 }
 
 impl Extents {
@@ -47,8 +49,9 @@ impl Extents {
                 returned: Vec::new(),
                 fresh: 0,
                 warm: None,
-                taken: 0,
             }),
+            taken: AtomicU32::new(0),
+            warm: AtomicBool::new(false),
         }
     }
 
@@ -63,16 +66,32 @@ impl Extents {
 
     /// Extents taken and charged, the warm one included.
     pub(crate) fn taken(&self) -> u32 {
-        lock(&self.books).taken
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Whether an extent is waiting that was charged and touched ahead.
+    pub(crate) fn has_warm(&self) -> bool {
+        self.warm.load(Ordering::Relaxed)
+    }
+
+    /// Bytes the budget could still give.
+    pub(crate) fn budget_free(&self) -> u64 {
+        self.budget.free_bytes()
     }
 
     /// Takes an extent, zeroed; None when the budget or the address space is used up.
     pub(crate) fn take(&self) -> Option<ExtentId> {
         let mut books = lock(&self.books);
-        if let Some(warm) = books.warm.take() {
+        if let Some(warm) = self.take_warm(&mut books) {
             return Some(warm);
         }
         self.charge_one(&mut books)
+    }
+
+    fn take_warm(&self, books: &mut Books) -> Option<ExtentId> {
+        let warm = books.warm.take();
+        self.warm.store(false, Ordering::Relaxed);
+        warm
     }
 
     fn charge_one(&self, books: &mut Books) -> Option<ExtentId> {
@@ -80,7 +99,7 @@ impl Extents {
         if !untaken || !self.budget.try_charge(EXTENT_BYTES as u64) {
             return None;
         }
-        books.taken += 1;
+        self.taken.fetch_add(1, Ordering::Relaxed);
         Some(books.returned.pop().unwrap_or_else(|| {
             books.fresh += 1;
             ExtentId(books.fresh - 1)
@@ -103,6 +122,7 @@ impl Extents {
         let mut books = lock(&self.books);
         if books.warm.is_none() {
             books.warm = Some(extent);
+            self.warm.store(true, Ordering::Relaxed);
             return true;
         }
         drop(books);
@@ -112,7 +132,7 @@ impl Extents {
 
     /// Gives back the extent that was touched ahead, when memory is wanted elsewhere.
     pub(crate) fn drop_warm(&self) -> bool {
-        let warm = lock(&self.books).warm.take();
+        let warm = self.take_warm(&mut lock(&self.books));
         match warm {
             Some(extent) => {
                 self.give_back(extent);
@@ -126,7 +146,7 @@ impl Extents {
     pub(crate) fn give_back(&self, extent: ExtentId) {
         self.region.release(extent.offset(), EXTENT_BYTES);
         let mut books = lock(&self.books);
-        books.taken -= 1;
+        self.taken.fetch_sub(1, Ordering::Relaxed);
         // Sorted from high to low: pop() takes the lowest address.
         let at = books.returned.partition_point(|&other| other > extent);
         books.returned.insert(at, extent);

@@ -7,6 +7,7 @@
 
 mod budget;
 mod extent;
+mod os;
 mod pin;
 mod racing;
 mod region;
@@ -14,5 +15,6 @@ mod tags;
 
 pub(crate) use budget::Budget;
 pub(crate) use extent::{ExtentId, Extents, EXTENT_BYTES};
-pub(crate) use pin::{Domain, Pin};
-pub(crate) use region::{current_core, Grain, Region};
+pub(crate) use os::{current_core, monotonic_ms};
+pub(crate) use pin::{Domain, Pin, THREADS_MAX};
+pub(crate) use region::{Grain, Region};

@@ -18,14 +18,15 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 /// Threads that may be pinned at one time. A thread keeps its slot until it ends.
-const SLOTS_MAX: usize = 64 * 256;
+pub(crate) const THREADS_MAX: usize = 64 * 256;
+const SLOTS_MAX: usize = THREADS_MAX;
 const CHUNK: usize = 64;
 /// An unowned slot.
 const FREE: u64 = u64::MAX;
 const FIRST_EPOCH: u64 = 2;
 
 #[repr(align(64))]
-struct PinSlot(AtomicU64);
+struct PinSlot(AtomicU64, usize);
 
 /// The epoch and everyone who may hold it back. One a process.
 pub(crate) struct Domain {
@@ -87,10 +88,10 @@ impl Domain {
     }
 
     fn claim_slot(&self) -> &PinSlot {
-        for chunk in &self.chunks {
+        for (n, chunk) in self.chunks.iter().enumerate() {
             let slots = chunk.get_or_init(|| {
                 (0..CHUNK)
-                    .map(|_| PinSlot(AtomicU64::new(FREE)))
+                    .map(|i| PinSlot(AtomicU64::new(FREE), n * CHUNK + i))
                     .collect()
             });
             for slot in slots.iter() {
@@ -119,6 +120,7 @@ pub(crate) struct Pin {
     slot: &'static PinSlot,
     #[cfg(not(shuttle))]
     late: Option<&'static PinSlot>,
+    number: usize,
     not_send: PhantomData<*const ()>,
 }
 
@@ -130,6 +132,7 @@ impl Pin {
         fence(Ordering::SeqCst);
         Pin {
             slot,
+            number: slot.1,
             not_send: PhantomData,
         }
     }
@@ -167,32 +170,46 @@ thread_local! {
 impl Pin {
     #[inline(always)]
     pub(crate) fn new(domain: &'static Domain) -> Pin {
-        let late = LOCAL
-            .try_with(|local| {
-                let depth = local.depth.get();
-                local.depth.set(depth + 1);
-                if depth == 0 {
-                    let slot = match local.slot.get() {
-                        Some(slot) => slot,
-                        None => first_use(domain, local),
-                    };
-                    domain.publish(slot);
-                }
-            })
-            .err()
-            .map(|_| Pin::in_destructor(domain));
-        Pin {
-            late,
-            not_send: PhantomData,
+        let own = LOCAL.try_with(|local| {
+            let depth = local.depth.get();
+            local.depth.set(depth + 1);
+            let slot = match local.slot.get() {
+                Some(slot) => slot,
+                None => first_use(domain, local),
+            };
+            if depth == 0 {
+                domain.publish(slot);
+            }
+            slot.1
+        });
+        match own {
+            Ok(number) => Pin {
+                late: None,
+                number,
+                not_send: PhantomData,
+            },
+            Err(_) => Pin::in_destructor(domain),
         }
     }
 
     /// The thread is ending and its slot is gone: borrow one for this pin alone.
     #[cold]
-    fn in_destructor(domain: &'static Domain) -> &'static PinSlot {
+    fn in_destructor(domain: &'static Domain) -> Pin {
         let slot = domain.claim_slot();
         domain.publish(slot);
-        slot
+        Pin {
+            late: Some(slot),
+            number: slot.1,
+            not_send: PhantomData,
+        }
+    }
+}
+
+impl Pin {
+    /// A small number no other pinned thread has: who may write which counters.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 }
 

@@ -21,21 +21,6 @@ pub(crate) use mapped::Region;
 #[cfg(shuttle)]
 pub(crate) use modelled::Region;
 
-/// The core this thread runs on, as a hint for choosing an open segment.
-#[inline]
-pub(crate) fn current_core() -> usize {
-    #[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
-    {
-        // SAFETY: sched_getcpu takes no arguments and touches no memory of ours.
-        let core = unsafe { libc::sched_getcpu() };
-        core.max(0) as usize
-    }
-    #[cfg(not(all(target_os = "linux", not(miri), not(shuttle))))]
-    {
-        0
-    }
-}
-
 #[cfg(not(shuttle))]
 mod mapped {
     use super::super::racing;
@@ -197,7 +182,8 @@ mod mapped {
         /// Makes the pages of a range present, by writing a zero to each. Only for bytes nobody uses.
         pub(crate) fn touch(&self, offset: usize, len: usize) {
             for page in (offset..offset + len).step_by(4096) {
-                self.u32(page).store(0, std::sync::atomic::Ordering::Relaxed);
+                self.u32(page)
+                    .store(0, std::sync::atomic::Ordering::Relaxed);
             }
         }
 

@@ -1,0 +1,327 @@
+//! Values larger than a quarter of a segment: written by streaming, published when whole.
+//!
+//! The value is a list of chunks, each a record of its own, and a head that holds key and table. Until
+//! the head is published the segments written to are counted (`writers`) and not drained. Chunks are cut
+//! to fill the open segment's tail, so that large values waste no more room than small ones.
+
+use super::write::{condition, Condition, SetOptions, Stored};
+use super::{Cache, Inner};
+use crate::error::Error;
+use crate::item::{long_bytes, Fields, Kind, Record, CHUNK_PREFIX};
+use crate::location::Place;
+use crate::metrics::Counter;
+use crate::policy::Pool;
+use crate::sync::Ordering;
+use crate::writer::Reserved;
+use std::sync::Arc;
+
+/// A chunk is not made smaller than this share of a segment to fill a tail.
+const TAIL_SHARE: usize = 16;
+
+/// A value on its way in. Dropped before `commit`, it never was; its room is dead until reclaimed.
+pub struct Writer {
+    inner: Arc<Inner>,
+    key: Vec<u8>,
+    fields: Fields,
+    condition: Condition,
+    want_token: bool,
+    total: usize,
+    written: usize,
+    body: Body,
+    /// A plain `set`: a failure removes the old value.
+    removes_old: bool,
+}
+
+enum Body {
+    /// Fits one piece: gathered here.
+    Small(Vec<u8>),
+    Chunks(Vec<Chunk>),
+}
+
+struct Chunk {
+    place: Place,
+    bytes: usize,
+    filled: usize,
+    reserved: usize,
+}
+
+impl Cache {
+    /// Starts to store a value of exactly `value_bytes` bytes that arrives in pieces. Takes room only as
+    /// bytes arrive. Refuses what is too large at once (and, in mode `Set`, removes the old value).
+    pub fn write(
+        &self,
+        key: &[u8],
+        value_bytes: usize,
+        options: &SetOptions,
+    ) -> Result<Writer, Error> {
+        self.inner.check_key(key)?;
+        if let Err(error) = self.inner.check_value(value_bytes as u64) {
+            self.refuse(key, options.mode);
+            return Err(error);
+        }
+        let fields = self.inner.fields(options);
+        let condition = condition(options.mode);
+        let mut writer = self.inner.writer(key, value_bytes, fields, condition);
+        writer.removes_old = options.mode == super::write::Mode::Set;
+        writer.want_token = options.want_token;
+        Ok(writer)
+    }
+
+    pub(crate) fn set_large(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<Stored, Error> {
+        let mut writer = self.write(key, value.len(), options)?;
+        writer.write(value)?;
+        writer.commit()
+    }
+}
+
+impl Inner {
+    fn writer(
+        self: &Arc<Inner>,
+        key: &[u8],
+        total: usize,
+        fields: Fields,
+        condition: Condition,
+    ) -> Writer {
+        let one_piece = long_bytes(key.len(), &fields, total, 4) <= self.store.segments.bytes() / 4;
+        Writer {
+            inner: self.clone(),
+            key: key.to_vec(),
+            fields,
+            condition,
+            want_token: false,
+            total,
+            written: 0,
+            body: match one_piece {
+                true => Body::Small(Vec::with_capacity(total)),
+                false => Body::Chunks(Vec::new()),
+            },
+            removes_old: false,
+        }
+    }
+
+    pub(crate) fn large_writer(
+        self: &Arc<Inner>,
+        key: &[u8],
+        total: usize,
+        fields: Fields,
+        condition: Condition,
+    ) -> Result<Writer, Error> {
+        let mut writer = self.writer(key, total, fields, condition);
+        writer.want_token = true;
+        Ok(writer)
+    }
+
+    /// Room for a long record of `bytes`, its segment counted as being written to.
+    fn reserve_long(&self, pool: Pool, bytes: usize) -> Result<Place, Error> {
+        loop {
+            let pin = self.store.pin();
+            if let Reserved::At(place) = self.store.reserve(&pin, pool, bytes, true) {
+                let segment = self.store.segments.of(place);
+                segment.writers.fetch_add(1, Ordering::SeqCst);
+                // A walk steps over it until it is a record.
+                self.store.item(place).write_filler(bytes);
+                return Ok(place);
+            }
+            drop(pin);
+            if !self.reclaim.make_room(&self.store) {
+                let pin = self.store.pin();
+                self.store.counters.one(&pin, Counter::RefusedRoom);
+                return Err(Error::NoRoom);
+            }
+        }
+    }
+
+    fn end_long_write(&self, place: Place) {
+        let segment = self.store.segments.of(place);
+        segment.writers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Bytes left in the open segment of this core's lane, if that is worth a chunk.
+    fn tail_bytes(&self, pool: Pool) -> Option<usize> {
+        let segment = self.store.segments.bytes();
+        let (_, used) = self.store.lanes.of(pool).open()?;
+        let left = (segment - used).saturating_sub(8);
+        (left >= segment / TAIL_SHARE).then_some(left)
+    }
+}
+
+impl Writer {
+    /// Bytes still to be written.
+    pub fn remaining(&self) -> usize {
+        self.total - self.written
+    }
+
+    /// Takes the next bytes. Panics if more arrive than were announced. May reclaim; copies once.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        assert!(
+            bytes.len() <= self.remaining(),
+            "more bytes than the {} announced",
+            self.total
+        );
+        self.written += bytes.len();
+        while !bytes.is_empty() {
+            let taken = self.take(bytes).inspect_err(|_| self.forget_old())?;
+            bytes = &bytes[taken..];
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        let left = self.remaining() + bytes.len();
+        let chunks = match &mut self.body {
+            Body::Small(value) => {
+                value.extend_from_slice(bytes);
+                return Ok(bytes.len());
+            }
+            Body::Chunks(chunks) => chunks,
+        };
+        if chunks
+            .last()
+            .is_none_or(|chunk| chunk.filled == chunk.bytes)
+        {
+            let number = chunks.len() as u32;
+            let chunk = new_chunk(&self.inner, &self.key, number, left)?;
+            chunks.push(chunk);
+        }
+        let chunk = chunks.last_mut().expect("just pushed");
+        let taken = bytes.len().min(chunk.bytes - chunk.filled);
+        let at = chunk.place.offset() + CHUNK_PREFIX + chunk.filled;
+        self.inner.store.region().copy_in(at, &bytes[..taken]);
+        chunk.filled += taken;
+        Ok(taken)
+    }
+
+    /// Publishes the value. Panics if bytes are missing.
+    pub fn commit(mut self) -> Result<Stored, Error> {
+        assert_eq!(self.remaining(), 0, "bytes are missing");
+        let stored = match &self.body {
+            Body::Small(value) => {
+                let record = Record {
+                    key: &self.key,
+                    fields: self.fields,
+                    value,
+                };
+                self.inner
+                    .store_record(&record, self.condition, self.want_token)
+            }
+            Body::Chunks(_) => self.commit_chunks(),
+        };
+        if stored.is_err() {
+            self.forget_old();
+        }
+        stored
+    }
+
+    fn commit_chunks(&mut self) -> Result<Stored, Error> {
+        let inner = self.inner.clone();
+        let store = &inner.store;
+        let Body::Chunks(chunks) = &mut self.body else {
+            unreachable!("only called for chunks");
+        };
+        let bytes = long_bytes(self.key.len(), &self.fields, 8 * chunks.len(), 8);
+        let place = inner.reserve_long(pool_of(&inner), bytes)?;
+        let head = store.item(place);
+        head.write_long_head(Kind::Chunked, &self.key, &self.fields, self.total, bytes);
+        {
+            let _pin = store.pin();
+            let seen = store.see(place).expect("nobody else knows this place");
+            for (number, chunk) in chunks.iter().enumerate() {
+                store
+                    .chunk_word(&seen, number)
+                    .store(chunk.place.raw(), Ordering::Release);
+            }
+        }
+        let token = self
+            .fields
+            .token
+            .unwrap_or_else(|| store.segments.token(place, 0));
+        if self.want_token {
+            let _ = head.mark_token_out(head.header());
+        }
+        let stored = inner.publish_written(
+            &self.key,
+            place,
+            bytes,
+            self.fields.expires_ms,
+            self.condition,
+        );
+        let published = matches!(stored, Ok(Stored::Stored(_)));
+        if published {
+            inner.note_size(self.total);
+            for chunk in chunks.drain(..) {
+                inner.end_long_write(chunk.place);
+            }
+        } else {
+            store.bury(place, bytes, 0);
+        }
+        inner.end_long_write(place);
+        inner.wake_if_short();
+        Ok(match stored? {
+            Stored::Stored(_) => Stored::Stored(self.want_token.then_some(token)),
+            other => other,
+        })
+    }
+
+    /// A refused `set` leaves no old value behind.
+    fn forget_old(&self) {
+        if self.removes_old {
+            self.inner.delete(&self.key);
+        }
+    }
+}
+
+fn new_chunk(inner: &Arc<Inner>, key: &[u8], number: u32, left: usize) -> Result<Chunk, Error> {
+    let pool = pool_of(inner);
+    let quarter = inner.store.segments.bytes() / 4;
+    let most = inner
+        .tail_bytes(pool)
+        .map_or(quarter, |tail| tail.min(quarter));
+    let bytes = left.min((most - CHUNK_PREFIX) & !7);
+    let reserved = (CHUNK_PREFIX + bytes).next_multiple_of(8);
+    let place = inner.reserve_long(pool, reserved)?;
+    let owner = inner.store.hash(key);
+    inner
+        .store
+        .item(place)
+        .write_chunk_head(owner, number, bytes, reserved);
+    let pin = inner.store.pin();
+    inner
+        .store
+        .counters
+        .add(&pin, Counter::InsertedBytes, reserved as u64);
+    Ok(Chunk {
+        place,
+        bytes,
+        filled: 0,
+        reserved,
+    })
+}
+
+/// Large values fill main while the cache is cold, like all others; later they start in probation.
+fn pool_of(inner: &Inner) -> Pool {
+    let facts = &inner.store.facts;
+    let segments = facts.main_segments.load(Ordering::Relaxed) as u64;
+    let main = segments * inner.store.segments.bytes() as u64;
+    let most = facts.capacity_bytes.load(Ordering::Relaxed) / 10 * 8;
+    if !facts.evicted.load(Ordering::Relaxed) && main < most {
+        Pool::Main
+    } else {
+        Pool::Probation
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Body::Chunks(chunks) = &mut self.body {
+            for chunk in chunks.drain(..) {
+                self.inner.store.bury(chunk.place, chunk.reserved, 0);
+                self.inner.end_long_write(chunk.place);
+            }
+        }
+    }
+}

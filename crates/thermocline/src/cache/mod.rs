@@ -1,0 +1,215 @@
+//! The front door: `Cache`, and what its handles share.
+//!
+//! Owns control flow: which steps an operation is made of, and the one place that retries (`write`).
+//! Leaves bytes to `item`, places to `index` and `segment`, freeing to `reclaim`.
+
+mod admin;
+mod large;
+mod read;
+mod scan;
+mod update;
+mod value;
+mod write;
+
+pub use admin::Stats;
+pub use large::Writer;
+pub use scan::{Keys, Removal, Scan};
+pub use update::{Change, NewValue, Updated, View};
+pub use value::{Guard, Marks, Meta, ReadSink, Want};
+pub use write::{Expiry, Mode, SetOptions, Stored};
+
+use crate::clock::Time;
+use crate::config::Config;
+use crate::error::Error;
+use crate::index::{Index, NewIndexError};
+use crate::mem::{Budget, Domain, Extents, Grain, Region, EXTENT_BYTES};
+use crate::reclaim::{Background, Bell, Reclaim, Work};
+use crate::segment::{first_birth, Segments};
+use crate::sketch::HotKeys;
+use crate::store::{Parts, Store};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A cache. Handles are cheap to clone and can be used from any thread; the last one dropped joins the
+/// background thread and gives the memory back (guards of large values keep it until they are dropped).
+///
+/// Several caches can live in one process. After `fork` the child has no background thread: make caches
+/// after forking, or fork only to exec.
+#[derive(Clone)]
+pub struct Cache {
+    pub(crate) inner: Arc<Inner>,
+    /// Dropped with the last handle: stops the thread.
+    _background: Arc<Option<Background>>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) key_size_max: usize,
+    pub(crate) item_size_max: AtomicU64,
+    pub(crate) time_to_live: Option<Duration>,
+    memory_max: u64,
+    reserved_bytes: u64,
+    table_bytes: u64,
+    page_mode: crate::config::PageMode,
+    hot: Option<Mutex<HotKeys>>,
+    bell: Option<Arc<Bell>>,
+    pub(crate) loads: crate::loader::Loads,
+}
+
+/// Fixed memory of a cache beside its tables, bytes: the thread's stack, counters, drain buffers.
+const FIXED_BYTES: u64 = 1 << 20;
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache")
+            .field("memory", &self.memory())
+            .field("items", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cache {
+    /// Makes a cache. Reserves address space, charges tables, starts the background thread; touches
+    /// almost no memory yet.
+    pub fn new(config: Config) -> Result<Cache, Error> {
+        config.check()?;
+        let bell = config.background.then(Bell::new);
+        let inner = Arc::new(Inner::new(&config, bell.clone())?);
+        let background = match bell {
+            Some(bell) => Some(Background::start(inner.clone(), bell)?),
+            None => None,
+        };
+        Ok(Cache {
+            inner,
+            _background: Arc::new(background),
+        })
+    }
+}
+
+impl Inner {
+    fn new(config: &Config, bell: Option<Arc<Bell>>) -> Result<Inner, Error> {
+        let time = Time::new(config.clock.clone());
+        let seed = config.seed.unwrap_or_else(crate::hash::random_seed);
+        let budget = Arc::new(Budget::new(config.memory));
+        let huge = config.page_mode == crate::config::PageMode::Thp;
+        let segments = new_segments(config, &budget, &time, huge)?;
+        let hot = config.hot_keys.then(|| Mutex::new(HotKeys::default()));
+        let hot_bytes = hot.as_ref().map_or(0, |_| HotKeys::bytes());
+        let table_bytes = segments.table_bytes() + FIXED_BYTES + hot_bytes;
+        let too_small = |what: &str| {
+            Error::Config(format!(
+                "memory = {} bytes does not hold {what}; give more memory, or less memory_max",
+                config.memory
+            ))
+        };
+        if !budget.try_charge(table_bytes + config.reserved_bytes) {
+            return Err(too_small("the cache's tables"));
+        }
+        let domain = Domain::global();
+        let memory_max = config.memory_max();
+        let index =
+            Index::new(domain, budget.clone(), memory_max, huge).map_err(|error| match error {
+                NewIndexError::Os(error) => Error::Io(error),
+                NewIndexError::NoRoom { .. } => too_small("the index directory"),
+            })?;
+        let parts = Parts {
+            domain,
+            budget,
+            index,
+            segments,
+        };
+        Ok(Inner {
+            store: Store::new(parts, config, time, seed),
+            reclaim: Reclaim::new(config.evict),
+            key_size_max: config.key_size_max(),
+            item_size_max: AtomicU64::new(config.item_size_max()),
+            time_to_live: config.time_to_live,
+            memory_max,
+            reserved_bytes: config.reserved_bytes,
+            table_bytes,
+            page_mode: config.page_mode,
+            hot,
+            bell,
+            loads: crate::loader::Loads::new(),
+        })
+    }
+
+    /// After a write: wakes the thread if room is short, or does its chores where there is none.
+    #[inline]
+    pub(crate) fn wake_if_short(&self) {
+        if !self.reclaim.is_short(&self.store) && !self.flush_is_due() {
+            return;
+        }
+        match &self.bell {
+            Some(bell) => bell.ring(),
+            None => self.tick(),
+        }
+    }
+
+    fn flush_is_due(&self) -> bool {
+        let due = self.store.flush.due_ms.load(Ordering::Relaxed);
+        due != u64::MAX && self.store.time.now_ms() >= due
+    }
+
+    /// Looks at one read in 16 for the hot keys.
+    #[inline]
+    pub(crate) fn sample(&self, hash: u64, key: &[u8]) {
+        if let Some(hot) = &self.hot {
+            if one_in_16() {
+                if let Ok(mut hot) = hot.try_lock() {
+                    hot.record(hash, key);
+                }
+            }
+        }
+    }
+}
+
+fn new_segments(
+    config: &Config,
+    budget: &Arc<Budget>,
+    time: &Time,
+    huge: bool,
+) -> Result<Segments, Error> {
+    let bytes = config.memory_max().next_multiple_of(EXTENT_BYTES as u64) as usize;
+    let region = Region::reserve(bytes, Grain::Items, huge)?;
+    let segment_bytes = config.segment_bytes();
+    let birth = first_birth(time.now_ms(), segment_bytes);
+    let extents = Extents::new(region, budget.clone());
+    Ok(Segments::new(extents, segment_bytes, birth))
+}
+
+/// A coin a thread tosses for itself (xorshift).
+fn one_in_16() -> bool {
+    thread_local! {
+        static WORD: Cell<u32> = const { Cell::new(0x9E37_79B9) };
+    }
+    WORD.try_with(|cell| {
+        let mut word = cell.get();
+        word ^= word << 13;
+        word ^= word >> 17;
+        word ^= word << 5;
+        cell.set(word);
+        word & 15 == 0
+    })
+    .unwrap_or(false)
+}
+
+impl Work for Inner {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn reclaim(&self) -> &Reclaim {
+        &self.reclaim
+    }
+
+    fn tick(&self) {
+        if self.flush_is_due() {
+            self.flush_now();
+        }
+        self.store.index.trim();
+    }
+}

@@ -1,0 +1,411 @@
+//! Reading: find, copy or hold, validate. Takes no lock and writes nothing but the slot's counter.
+
+use super::value::{pooled_buffer, return_buffer, Guard, Meta, ReadSink, Want, PIECE_AT};
+use super::{Cache, Inner};
+use crate::item::{Kind, MarkWord, PLAIN_MAX};
+use crate::location::Place;
+use crate::mem::Pin;
+use crate::metrics::Counter;
+use crate::store::Seen;
+use crate::sync::{pause, Ordering};
+use std::sync::Arc;
+
+/// Keys whose lines are asked for together; a pin covers one such batch (under 3 us).
+const BATCH: usize = 16;
+/// An access newer than this leaves the last-access mark alone, as memcached does.
+const ACCESS_GRAIN_S: u32 = 60;
+
+/// What became of one try to read.
+enum Try {
+    Hit(Meta),
+    Large(Guard),
+    Miss,
+    /// There is a gone item: drop it and miss.
+    Over(Place),
+    /// A writer raced: again.
+    Again,
+}
+
+impl Cache {
+    /// The value of `key`, to keep. Small values are copied into a pooled buffer, large ones are held
+    /// where they lie. Locks nothing; allocates where the pool is empty.
+    pub fn get(&self, key: &[u8]) -> Option<Guard> {
+        let mut buffer = pooled_buffer();
+        let hash = self.inner.store.hash(key);
+        match self
+            .inner
+            .read(hash, key, Want::default(), PLAIN_MAX, &mut buffer)
+        {
+            Read::Copied(meta) => Some(Guard::copied(meta, buffer)),
+            Read::Held(guard) => {
+                return_buffer(buffer);
+                Some(guard)
+            }
+            Read::Miss => {
+                return_buffer(buffer);
+                None
+            }
+        }
+    }
+
+    /// Calls `read` with the value of `key`: a copy on this thread for small values, the cache's own
+    /// bytes for large ones stored in one piece. Nothing is pinned meanwhile.
+    pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&Meta, &[u8]) -> R) -> Option<R> {
+        let guard = self.get(key)?;
+        let value = guard.as_slice();
+        Some(read(guard.meta(), &value))
+    }
+
+    /// Appends the value of `key` to `buffer`, whatever its size.
+    pub fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Option<Meta> {
+        let hash = self.inner.store.hash(key);
+        match self
+            .inner
+            .read(hash, key, Want::default(), PLAIN_MAX, buffer)
+        {
+            Read::Copied(meta) => Some(meta),
+            Read::Held(guard) => {
+                guard
+                    .chunks()
+                    .for_each(|piece| buffer.extend_from_slice(piece));
+                Some(*guard.meta())
+            }
+            Read::Miss => None,
+        }
+    }
+
+    /// The facts of `key` without its value, and without recording the access.
+    pub fn peek(&self, key: &[u8], token: bool) -> Option<Meta> {
+        let want = Want {
+            token,
+            mark: false,
+            count: false,
+        };
+        let mut sink = Peek {
+            meta: None,
+            buffer: Vec::new(),
+        };
+        self.get_many(&[key], want, &mut sink);
+        sink.meta
+    }
+
+    /// Whether `key` is there. Counts neither hit nor miss and records no access.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        let store = &self.inner.store;
+        let hash = store.hash(key);
+        let mut spins = 0;
+        loop {
+            let pin = store.pin();
+            let Some(found) = store.find(hash, key) else {
+                return false;
+            };
+            if let Some(seen) = store.see(found.slot.place()) {
+                let gone = store.is_gone(seen.place, &seen.fields);
+                if seen.header.still(seen.item.header_after_copy()) {
+                    return !gone;
+                }
+            }
+            drop(pin);
+            spins += 1;
+            pause(spins);
+        }
+    }
+
+    /// Reads many keys: hashes all, asks for their lines in three stages, then reads each in order.
+    /// Halves the CPU of a hit in a cache larger than the processor's.
+    pub fn get_many<S: ReadSink>(&self, keys: &[&[u8]], want: Want, sink: &mut S) {
+        for (n, keys) in keys.chunks(BATCH).enumerate() {
+            let mut hashes = [0; BATCH];
+            if keys.len() > 1 {
+                self.prefetch(keys, &mut hashes);
+            } else {
+                hashes[0] = self.inner.store.hash(keys[0]);
+            }
+            for (i, key) in keys.iter().enumerate() {
+                self.read_into(n * BATCH + i, hashes[i], key, want, sink);
+            }
+        }
+    }
+
+    fn prefetch(&self, keys: &[&[u8]], hashes: &mut [u64; BATCH]) {
+        let store = &self.inner.store;
+        let _pin = store.pin();
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = store.hash(key);
+            store.index.prefetch_directory(*hash);
+        }
+        for hash in &hashes[..keys.len()] {
+            store.index.prefetch_bucket(*hash);
+        }
+        for hash in &hashes[..keys.len()] {
+            if let Some(place) = store.index.prefetch_place(*hash) {
+                store.region().prefetch(place.offset());
+                store
+                    .region()
+                    .prefetch((place.offset() + 64).min(store.region().bytes() - 1));
+            }
+        }
+    }
+
+    fn read_into<S: ReadSink>(
+        &self,
+        index: usize,
+        hash: u64,
+        key: &[u8],
+        want: Want,
+        sink: &mut S,
+    ) {
+        let copy_max = sink.copy_max().min(PLAIN_MAX);
+        let before = sink.buffer().len();
+        let mut tries = 0;
+        loop {
+            let outcome = self
+                .inner
+                .try_read(hash, key, want, copy_max, tries, |seen, meta| {
+                    sink.buffer().truncate(before);
+                    sink.head(index, meta);
+                    seen.item.append_value(&seen.layout, sink.buffer());
+                });
+            match outcome {
+                Try::Hit(meta) => return sink.tail(index, &meta),
+                Try::Large(guard) => {
+                    sink.buffer().truncate(before);
+                    return self.hand_over(index, guard, sink);
+                }
+                Try::Miss => {
+                    sink.buffer().truncate(before);
+                    return sink.miss(index);
+                }
+                Try::Over(place) => {
+                    sink.buffer().truncate(before);
+                    self.inner.reclaim.expire_at(&self.inner.store, hash, place);
+                    return sink.miss(index);
+                }
+                Try::Again => tries += 1,
+            }
+        }
+    }
+
+    /// A guard goes to the sink as such, unless the sink would rather have it copied.
+    fn hand_over<S: ReadSink>(&self, index: usize, guard: Guard, sink: &mut S) {
+        if guard.len() > sink.copy_max() {
+            return sink.held(index, guard);
+        }
+        sink.head(index, guard.meta());
+        for piece in guard.chunks() {
+            sink.buffer().extend_from_slice(piece);
+        }
+        sink.tail(index, guard.meta());
+    }
+}
+
+/// A value read for one key.
+pub(crate) enum Read {
+    /// Appended to the buffer.
+    Copied(Meta),
+    Held(Guard),
+    Miss,
+}
+
+impl Inner {
+    /// Reads one value: at most `copy_max` bytes are appended to `buffer`, more are held.
+    pub(crate) fn read(
+        self: &Arc<Inner>,
+        hash: u64,
+        key: &[u8],
+        want: Want,
+        copy_max: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Read {
+        let before = buffer.len();
+        let mut tries = 0;
+        loop {
+            let outcome = self.try_read(hash, key, want, copy_max, tries, |seen, _| {
+                buffer.truncate(before);
+                seen.item.append_value(&seen.layout, buffer);
+            });
+            match outcome {
+                Try::Hit(meta) => return Read::Copied(meta),
+                Try::Again => tries += 1,
+                other => {
+                    buffer.truncate(before);
+                    return match other {
+                        Try::Large(guard) => Read::Held(guard),
+                        Try::Over(place) => {
+                            self.reclaim.expire_at(&self.store, hash, place);
+                            Read::Miss
+                        }
+                        _ => Read::Miss,
+                    };
+                }
+            }
+        }
+    }
+
+    /// One try under one pin.
+    #[inline]
+    fn try_read(
+        self: &Arc<Inner>,
+        hash: u64,
+        key: &[u8],
+        want: Want,
+        copy_max: usize,
+        tries: u32,
+        mut copy: impl FnMut(&Seen<'_>, &Meta),
+    ) -> Try {
+        let store = &self.store;
+        let pin = store.pin();
+        if tries > 0 {
+            store.counters.one(&pin, Counter::ReadRetries);
+        }
+        let Some(found) = store.find(hash, key) else {
+            return self.missed(&pin, want, Try::Miss);
+        };
+        let place = found.slot.place();
+        let Some(mut seen) = store.see(place) else {
+            drop(pin);
+            pause(tries);
+            return Try::Again;
+        };
+        if store.is_gone(place, &seen.fields) {
+            return match seen.header.still(seen.item.header_after_copy()) {
+                true => self.missed(&pin, want, Try::Over(place)),
+                false => Try::Again,
+            };
+        }
+        let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
+        if want.token {
+            if !seen.item.mark_token_out(seen.header) {
+                drop(pin);
+                pause(tries);
+                return Try::Again;
+            }
+            seen.header = seen.header.with_token_out();
+            meta.token = Some(store.token(&seen));
+        }
+        let small = !seen.header.is_long() && seen.layout.value_bytes <= copy_max;
+        let outcome = if small {
+            copy(&seen, &meta);
+            Try::Hit(meta)
+        } else {
+            match self.hold_value(&seen, meta) {
+                Some(guard) => Try::Large(guard),
+                None => return Try::Again,
+            }
+        };
+        if !seen.header.still(seen.item.header_after_copy()) {
+            return Try::Again;
+        }
+        if want.mark {
+            store.index.bump(&found);
+            self.mark_access(&seen);
+            self.sample(hash, key);
+        }
+        if want.count {
+            store.counters.one(&pin, Counter::Hits);
+        }
+        outcome
+    }
+
+    #[inline]
+    fn missed(&self, pin: &Pin, want: Want, outcome: Try) -> Try {
+        if want.count {
+            self.store.counters.one(pin, Counter::Misses);
+        }
+        outcome
+    }
+
+    /// Holds (long items) or copies (small ones over `copy_max`) a value. None: removed meanwhile.
+    pub(crate) fn hold_value(self: &Arc<Inner>, seen: &Seen<'_>, meta: Meta) -> Option<Guard> {
+        let at = seen.item.value_offset(&seen.layout);
+        match seen.layout.kind {
+            _ if !seen.header.is_long() => {
+                let mut value = pooled_buffer();
+                seen.item.append_value(&seen.layout, &mut value);
+                Some(Guard::copied(meta, value))
+            }
+            Kind::Chunked => self.hold_chunks(seen, meta),
+            _ => {
+                self.hold(at);
+                let pieces = vec![(at, seen.layout.value_bytes)];
+                Some(Guard::held(meta, self.clone(), pieces))
+            }
+        }
+    }
+
+    fn hold_chunks(self: &Arc<Inner>, seen: &Seen<'_>, meta: Meta) -> Option<Guard> {
+        let store = &self.store;
+        let count = store.chunk_count(&seen.layout);
+        let mut guard_pieces = Vec::with_capacity(count);
+        for number in 0..count {
+            let raw = store.chunk_word(seen, number).load(Ordering::Acquire);
+            let Some(chunk) = Place::from_raw(raw) else {
+                // The item was removed after it was found: what is held so far goes with this guard.
+                drop(Guard::held(meta, self.clone(), guard_pieces));
+                return None;
+            };
+            let item = store.item(chunk);
+            let layout = item.layout(item.header());
+            let at = chunk.offset() + PIECE_AT;
+            self.hold(at);
+            guard_pieces.push((at, layout.value_bytes));
+        }
+        Some(Guard::held(meta, self.clone(), guard_pieces))
+    }
+
+    /// The fetched mark once, the last access at most once a minute.
+    #[inline]
+    fn mark_access(&self, seen: &Seen<'_>) {
+        if !self.store.marks {
+            return;
+        }
+        let (Some(marks), Some(word)) = (seen.fields.marks, seen.item.marks_word(&seen.layout))
+        else {
+            return;
+        };
+        let now_s = self.store.time.now_s();
+        let recent = now_s.saturating_sub(marks.access_s()) < self.access_grain_s();
+        if marks.has(MarkWord::FETCHED) && recent {
+            return;
+        }
+        let access_s = if recent { marks.access_s() } else { now_s };
+        let next = MarkWord::new(marks.flags() | MarkWord::FETCHED, access_s);
+        // Lost to another mark or to an overwrite: then that one counts.
+        if seen.header.is_long() || seen.item.try_lock(seen.header) {
+            let _ = word.compare_exchange(marks.0, next.0, Ordering::Relaxed, Ordering::Relaxed);
+            if !seen.header.is_long() {
+                seen.item.unlock(seen.header);
+            }
+        }
+    }
+
+    fn access_grain_s(&self) -> u32 {
+        match self.store.idle_s {
+            0 => ACCESS_GRAIN_S,
+            idle => (idle / 8).clamp(1, ACCESS_GRAIN_S),
+        }
+    }
+}
+
+/// Takes facts only.
+struct Peek {
+    meta: Option<Meta>,
+    buffer: Vec<u8>,
+}
+
+impl ReadSink for Peek {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+    fn copy_max(&self) -> usize {
+        PLAIN_MAX
+    }
+    fn head(&mut self, _index: usize, _meta: &Meta) {}
+    fn tail(&mut self, _index: usize, meta: &Meta) {
+        self.meta = Some(*meta);
+    }
+    fn held(&mut self, _index: usize, guard: Guard) {
+        self.meta = Some(*guard.meta());
+    }
+    fn miss(&mut self, _index: usize) {}
+}

@@ -1,0 +1,194 @@
+//! Walking over all items while the cache is used.
+//!
+//! The walk follows the order of the hash: it ends, an item that stays and is not rewritten comes exactly
+//! once, and one that is stored, removed or overwritten meanwhile may or may not come.
+
+use super::value::{Guard, Meta};
+use super::{Cache, Inner};
+use crate::index::Cursor;
+use crate::location::{Place, Slot};
+use crate::store::Store;
+use crate::sync::pause;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A walk that can be put aside between steps: it holds no lock, no pin and no item. Send.
+pub struct Scan {
+    inner: Arc<Inner>,
+    cursor: Cursor,
+    slots: Vec<Slot>,
+    /// The keys of the unit, one after the other, and where each ends.
+    keys: Vec<u8>,
+    metas: Vec<(usize, Meta)>,
+}
+
+impl Scan {
+    /// Shows the items of the next unit of the index (up to 896) to `each`, which may take its time: keys
+    /// and facts were copied before. False when the walk is over.
+    pub fn step(&mut self, mut each: impl FnMut(&[u8], &Meta)) -> bool {
+        if !self.read_unit() {
+            return false;
+        }
+        let mut from = 0;
+        for (to, meta) in &self.metas {
+            each(&self.keys[from..*to], meta);
+            from = *to;
+        }
+        true
+    }
+
+    /// Copies keys and facts of one unit under one pin (30 to 100 us), so that no item moves away between
+    /// its slot and its bytes.
+    fn read_unit(&mut self) -> bool {
+        let store = &self.inner.store;
+        let _pin = store.pin();
+        self.slots.clear();
+        self.keys.clear();
+        self.metas.clear();
+        if !store.index.scan(&mut self.cursor, &mut self.slots) {
+            return false;
+        }
+        for slot in &self.slots {
+            let mut tries = 0;
+            while !read_item(store, slot.place(), &mut self.keys, &mut self.metas) {
+                tries += 1;
+                pause(tries);
+            }
+        }
+        true
+    }
+
+    /// How much of the walk is done, 0.0 to 1.0.
+    pub fn progress(&self) -> f64 {
+        self.cursor.progress(&self.inner.store.index)
+    }
+}
+
+/// Copies key and facts of an item, unless it is gone. False: a writer raced.
+fn read_item(
+    store: &Store,
+    place: Place,
+    keys: &mut Vec<u8>,
+    metas: &mut Vec<(usize, Meta)>,
+) -> bool {
+    let Some(seen) = store.see(place) else {
+        return false;
+    };
+    let gone = store.is_gone(place, &seen.fields);
+    let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
+    meta.token = Some(store.token(&seen));
+    if !seen.header.still(seen.item.header_after_copy()) {
+        return false;
+    }
+    if !gone {
+        seen.item.append_key(&seen.layout, keys);
+        metas.push((keys.len(), meta));
+    }
+    true
+}
+
+/// Iterator over keys. See `Scan` for what it promises.
+pub struct Keys {
+    scan: Scan,
+    ready: VecDeque<Vec<u8>>,
+}
+
+impl Iterator for Keys {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        while self.ready.is_empty() {
+            let ready = &mut self.ready;
+            if !self.scan.step(|key, _| ready.push_back(key.to_vec())) {
+                return None;
+            }
+        }
+        self.ready.pop_front()
+    }
+}
+
+/// A removal under way in a thread of its own. Dropped, it stops at its next step.
+pub struct Removal {
+    removed: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Removal {
+    /// Items removed so far.
+    pub fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the end; how many items were removed.
+    pub fn join(mut self) -> u64 {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.removed()
+    }
+}
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.stop.store(true, Ordering::Relaxed);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Cache {
+    /// A walk over all items.
+    pub fn scan(&self) -> Scan {
+        Scan {
+            inner: self.inner.clone(),
+            cursor: Cursor::default(),
+            slots: Vec::new(),
+            keys: Vec::new(),
+            metas: Vec::new(),
+        }
+    }
+
+    /// All keys, safe under concurrent change.
+    pub fn keys(&self) -> Keys {
+        Keys {
+            scan: self.scan(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Removes every item for which `test` says so, in a thread of its own. An item overwritten between
+    /// test and removal stays. The test sees a copy of the value only if it asks for it.
+    pub fn remove_if(
+        &self,
+        test: impl Fn(&[u8], &Meta, &dyn Fn() -> Option<Guard>) -> bool + Send + 'static,
+    ) -> std::io::Result<Removal> {
+        let removed = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let cache = self.clone();
+        let (count, stopped) = (removed.clone(), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name("thermocline-remove".into())
+            .spawn(move || {
+                let mut scan = cache.scan();
+                let remove = |key: &[u8], meta: &Meta| {
+                    if stopped.load(Ordering::Relaxed) || !test(key, meta, &|| cache.get(key)) {
+                        return;
+                    }
+                    let token = meta.token.unwrap_or(0);
+                    if let Ok(done) = cache.delete_version(key, token) {
+                        count.fetch_add(u64::from(done.is_stored()), Ordering::Relaxed);
+                    }
+                };
+                while !stopped.load(Ordering::Relaxed) && scan.step(remove) {}
+            })?;
+        Ok(Removal {
+            removed,
+            stop,
+            thread: Some(thread),
+        })
+    }
+}

@@ -1,0 +1,529 @@
+//! Atomic read-modify-write, and the operations made of it.
+//!
+//! `update` reads a version, lets the caller decide without any lock held, and carries the change out only
+//! if that very version is still there; otherwise it reads again. The decision may so be asked for more
+//! than once; it must have no other effect than its answer.
+
+use super::value::{pooled_buffer, return_buffer, Marks, Meta};
+use super::write::{Condition, Expiry, Mode, SetOptions, Stored};
+use super::{Cache, Inner};
+use crate::config::Cause;
+use crate::error::Error;
+use crate::item::{Fields, MarkWord, Record};
+use crate::location::Place;
+use crate::metrics::Counter;
+use crate::reclaim::describe;
+use crate::store::Seen;
+use crate::sync::{pause, Ordering};
+use std::sync::Arc;
+
+/// What is there, as `update` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Its facts, with the CAS token.
+    pub meta: &'a Meta,
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+/// A value to be put by `update`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NewValue {
+    /// The bytes.
+    pub value: Vec<u8>,
+    /// The client's flags.
+    pub flags: u32,
+    /// When it expires.
+    pub expiry: Expiry,
+    /// A CAS token of the caller's choice; None: one that never was before.
+    pub token: Option<u64>,
+    /// Marks to begin with, in a cache that keeps them.
+    pub marks: Marks,
+}
+
+/// What `update` is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Nothing.
+    Keep,
+    /// Remove the item.
+    Remove,
+    /// Store a value.
+    Put(NewValue),
+    /// Give the item another expiry; value and CAS token stay.
+    Touch(Expiry),
+    /// Set the item's marks (stale, won, base64, fetched); everything else stays.
+    Marks(Marks),
+}
+
+/// What `update` did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Updated<R> {
+    /// What the deciding closure answered.
+    pub answer: R,
+    /// CAS token of the item as it is now, if a value was put.
+    pub token: Option<u64>,
+}
+
+/// One version, read whole.
+struct Snapshot {
+    place: Place,
+    /// What no other version of any item is called.
+    version: u64,
+    fields: Fields,
+    meta: Meta,
+    value: Vec<u8>,
+}
+
+impl Cache {
+    /// Reads the item under `key`, asks `decide` what to do, and does it unless the item has changed
+    /// meanwhile; then it starts again. `decide` runs without locks and may run several times.
+    pub fn update<R>(
+        &self,
+        key: &[u8],
+        mut decide: impl FnMut(Option<View<'_>>) -> (Change, R),
+    ) -> Result<Updated<R>, Error> {
+        self.inner.check_key(key)?;
+        let hash = self.inner.store.hash(key);
+        let mut tries = 0;
+        loop {
+            let snapshot = self.inner.snapshot(hash, key);
+            let view = snapshot.as_ref().map(|snapshot| View {
+                meta: &snapshot.meta,
+                value: &snapshot.value,
+            });
+            let (change, answer) = decide(view);
+            let done = self.carry_out(hash, key, snapshot.as_ref(), change)?;
+            if let Some(snapshot) = snapshot {
+                return_buffer(snapshot.value);
+            }
+            if let Some(token) = done {
+                return Ok(Updated { answer, token });
+            }
+            tries += 1;
+            pause(tries);
+        }
+    }
+
+    /// None: the item has changed. Some(token): done.
+    fn carry_out(
+        &self,
+        hash: u64,
+        key: &[u8],
+        snapshot: Option<&Snapshot>,
+        change: Change,
+    ) -> Result<Option<Option<u64>>, Error> {
+        let done = |yes: bool| yes.then_some(None);
+        match (change, snapshot) {
+            (Change::Keep, _) => Ok(Some(None)),
+            (Change::Put(new), _) => self.put(key, snapshot, new),
+            (_, None) => Ok(Some(None)),
+            (Change::Remove, Some(old)) => Ok(done(self.inner.remove_version(hash, old))),
+            (Change::Touch(expiry), Some(old)) => self.touch_version(key, old, expiry).map(done),
+            (Change::Marks(marks), Some(old)) => Ok(done(self.inner.mark_version(old, marks))),
+        }
+    }
+
+    fn put(
+        &self,
+        key: &[u8],
+        snapshot: Option<&Snapshot>,
+        new: NewValue,
+    ) -> Result<Option<Option<u64>>, Error> {
+        self.inner.check_value(new.value.len() as u64)?;
+        let options = SetOptions {
+            flags: new.flags,
+            expiry: new.expiry,
+            token: new.token,
+            marks: new.marks,
+            want_token: true,
+            mode: Mode::Set,
+        };
+        let condition = match snapshot {
+            Some(old) => Condition::Version(old.version),
+            None => Condition::Absent,
+        };
+        let fields = self.inner.fields(&options);
+        self.put_record(key, fields, &new.value, condition)
+    }
+
+    fn put_record(
+        &self,
+        key: &[u8],
+        fields: Fields,
+        value: &[u8],
+        condition: Condition,
+    ) -> Result<Option<Option<u64>>, Error> {
+        let record = Record { key, fields, value };
+        let stored = if self.inner.is_large(&record) {
+            let mut writer = self
+                .inner
+                .large_writer(key, value.len(), fields, condition)?;
+            writer.write(value)?;
+            writer.commit()?
+        } else {
+            self.inner.store_record(&record, condition, true)?
+        };
+        Ok(match stored {
+            Stored::Stored(token) => Some(token),
+            _ => None,
+        })
+    }
+
+    /// Gives `key` another expiry; false if it is not there. O(1); the CAS token stays.
+    pub fn touch(&self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
+        let updated = self.update(key, |view| (Change::Touch(expiry), view.is_some()))?;
+        Ok(updated.answer)
+    }
+
+    /// `touch`, and the value as it is.
+    pub fn get_and_touch(
+        &self,
+        key: &[u8],
+        expiry: Expiry,
+    ) -> Result<Option<(Meta, Vec<u8>)>, Error> {
+        let updated = self.update(key, |view| {
+            let answer = view.map(|view| (*view.meta, view.value.to_vec()));
+            (Change::Touch(expiry), answer)
+        })?;
+        self.inner.count_read(updated.answer.is_some());
+        Ok(updated.answer)
+    }
+
+    /// Adds to a decimal number; wraps at 2^64. None: nothing is there.
+    pub fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
+        self.step(key, |number| number.wrapping_add(by))
+    }
+
+    /// Subtracts from a decimal number; stops at 0. None: nothing is there.
+    pub fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
+        self.step(key, |number| number.saturating_sub(by))
+    }
+
+    fn step(&self, key: &[u8], step: impl Fn(u64) -> u64) -> Result<Option<u64>, Error> {
+        let updated = self.update(key, |view| {
+            let Some(view) = view else {
+                return (Change::Keep, Ok(None));
+            };
+            match parse_number(view.value).map(&step) {
+                None => (Change::Keep, Err(Error::NotANumber)),
+                Some(number) => {
+                    let put = NewValue {
+                        value: number.to_string().into_bytes(),
+                        ..same_but_value(&view)
+                    };
+                    (Change::Put(put), Ok(Some(number)))
+                }
+            }
+        })?;
+        updated.answer
+    }
+
+    /// Append and prepend: flags and expiry of the old item stay.
+    pub(crate) fn concatenate(
+        &self,
+        key: &[u8],
+        more: &[u8],
+        options: &SetOptions,
+    ) -> Result<Stored, Error> {
+        let before = options.mode == Mode::Prepend;
+        let max = self.inner.item_size_max.load(Ordering::Relaxed);
+        let updated = self.update(key, |view| {
+            let Some(view) = view else {
+                return (Change::Keep, false);
+            };
+            let bytes = view.value.len() + more.len();
+            if bytes as u64 > max {
+                return (Change::Keep, false);
+            }
+            let mut value = Vec::with_capacity(bytes);
+            let (first, second) = match before {
+                true => (more, view.value),
+                false => (view.value, more),
+            };
+            value.extend_from_slice(first);
+            value.extend_from_slice(second);
+            let put = NewValue {
+                value,
+                token: options.token,
+                ..same_but_value(&view)
+            };
+            (Change::Put(put), true)
+        })?;
+        Ok(match updated.answer {
+            true => Stored::Stored(updated.token.filter(|_| options.want_token)),
+            false => Stored::NotStored,
+        })
+    }
+
+    fn touch_version(&self, key: &[u8], old: &Snapshot, expiry: Expiry) -> Result<bool, Error> {
+        let expires_ms = self.inner.expires_ms(expiry);
+        if let Some(done) = self.inner.touch_in_place(old, expires_ms) {
+            return Ok(done);
+        }
+        let fields = Fields {
+            expires_ms,
+            token: old.meta.token,
+            ..old.fields
+        };
+        let condition = Condition::Version(old.version);
+        Ok(self
+            .put_record(key, fields, &old.value, condition)?
+            .is_some())
+    }
+
+    /// Removes `key`; whether it was there.
+    pub fn delete(&self, key: &[u8]) -> bool {
+        self.inner.delete(key)
+    }
+
+    /// Removes `key` if it still has `token`.
+    pub fn delete_version(&self, key: &[u8], token: u64) -> Result<Stored, Error> {
+        let updated = self.update(key, |view| match view {
+            None => (Change::Keep, Stored::NotFound),
+            Some(view) if view.meta.token == Some(token) => (Change::Remove, Stored::Stored(None)),
+            Some(_) => (Change::Keep, Stored::Exists),
+        })?;
+        Ok(updated.answer)
+    }
+}
+
+fn same_but_value(view: &View<'_>) -> NewValue {
+    NewValue {
+        value: Vec::new(),
+        flags: view.meta.flags,
+        expiry: view.meta.expires_at_ms.map_or(Expiry::Never, Expiry::AtMs),
+        token: None,
+        marks: view.meta.marks.unwrap_or_default(),
+    }
+}
+
+/// A decimal number as memcached reads it: blanks around, at most 20 digits, no sign.
+pub(crate) fn parse_number(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii();
+    if digits.is_empty() || digits.len() > 20 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+impl Inner {
+    fn snapshot(self: &Arc<Inner>, hash: u64, key: &[u8]) -> Option<Snapshot> {
+        let mut tries = 0;
+        loop {
+            match self.try_snapshot(hash, key) {
+                Ok(found) => return found,
+                Err(()) => {
+                    tries += 1;
+                    pause(tries);
+                }
+            }
+        }
+    }
+
+    /// Err: a writer raced.
+    fn try_snapshot(self: &Arc<Inner>, hash: u64, key: &[u8]) -> Result<Option<Snapshot>, ()> {
+        let store = &self.store;
+        let pin = store.pin();
+        let Some(found) = store.find(hash, key) else {
+            return Ok(None);
+        };
+        let seen = store.see(found.slot.place()).ok_or(())?;
+        let gone = store.is_gone(seen.place, &seen.fields);
+        if !seen.header.still(seen.item.header_after_copy()) {
+            return Err(());
+        }
+        if gone {
+            return Ok(None);
+        }
+        if !seen.item.mark_token_out(seen.header) {
+            return Err(());
+        }
+        let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
+        meta.token = Some(store.token(&seen));
+        let snapshot = |value| Snapshot {
+            place: seen.place,
+            version: self.version(&seen),
+            fields: seen.fields,
+            meta,
+            value,
+        };
+        if seen.header.is_long() {
+            let guard = self.hold_value(&seen, meta).ok_or(())?;
+            let snapshot = snapshot(Vec::new());
+            drop(pin);
+            return Ok(Some(Snapshot {
+                value: guard.to_vec(),
+                ..snapshot
+            }));
+        }
+        let mut value = pooled_buffer();
+        seen.item.append_value(&seen.layout, &mut value);
+        if !seen.header.still(seen.item.header_after_copy()) {
+            return Err(());
+        }
+        Ok(Some(snapshot(value)))
+    }
+
+    /// The item of a snapshot, locked, if that version is still under its key. Unlock it.
+    fn lock_version<'a>(&'a self, hash: u64, old: &Snapshot) -> Option<Seen<'a>> {
+        let store = &self.store;
+        let found = store.index.find(hash, |place| place == old.place)?;
+        let seen = store.see(found.slot.place())?;
+        let same = self.version(&seen) == old.version;
+        (same && !seen.header.busy() && seen.item.try_lock(seen.header)).then_some(seen)
+    }
+
+    fn remove_version(&self, hash: u64, old: &Snapshot) -> bool {
+        let store = &self.store;
+        let pin = store.pin();
+        let Some(seen) = self.lock_version(hash, old) else {
+            return false;
+        };
+        let told = store
+            .listener
+            .as_ref()
+            .map(|listener| describe(&seen, listener.values, Cause::Removed));
+        let removed = store.index.remove_if(hash, seen.place);
+        if removed {
+            seen.item.unlock_frozen(seen.header);
+            store.bury_item(&seen);
+            store.counters.one(&pin, Counter::Deleted);
+        } else {
+            seen.item.unlock(seen.header);
+        }
+        drop(pin);
+        if let (true, Some(gone)) = (removed, told) {
+            store.tell(gone.cause, &gone.key, gone.value.as_deref());
+        }
+        removed
+    }
+
+    /// Stores the one word of the expiry, where there is one and it holds whole seconds.
+    /// None: it must go by copy. Some(false): another version is there.
+    fn touch_in_place(&self, old: &Snapshot, expires_ms: u64) -> Option<bool> {
+        if expires_ms == 0 || expires_ms % 1000 != 0 || old.fields.expires_ms == 0 {
+            return None;
+        }
+        let store = &self.store;
+        let _pin = store.pin();
+        let seen = store.see(old.place)?;
+        let word = seen.item.expiry_word(&seen.layout)?;
+        if self.version(&seen) != old.version {
+            return Some(false);
+        }
+        if seen.header.busy() || !seen.item.try_lock(seen.header) {
+            return Some(false);
+        }
+        let segment = store.segments.of(seen.place);
+        let open = segment.writable();
+        if open {
+            word.store((expires_ms / 1000) as u32, Ordering::Relaxed);
+            let bytes = seen.layout.reserved as u32;
+            let was = seen.fields.expires_ms;
+            segment.expiring.remove(crate::store::expiry_s(was), bytes);
+            store.book_expiry(seen.place, bytes as usize, expires_ms);
+        }
+        seen.item.unlock(seen.header);
+        // Being drained: the mover may have read the old expiry already.
+        open.then_some(true)
+    }
+
+    fn mark_version(&self, old: &Snapshot, marks: Marks) -> bool {
+        let store = &self.store;
+        let _pin = store.pin();
+        let Some(seen) = store.see(old.place) else {
+            return false;
+        };
+        let (Some(word), Some(now)) = (seen.item.marks_word(&seen.layout), seen.fields.marks)
+        else {
+            return true;
+        };
+        if self.version(&seen) != old.version
+            || seen.header.busy()
+            || !seen.item.try_lock(seen.header)
+        {
+            return false;
+        }
+        let next = MarkWord::new(marks.flags(), now.access_s());
+        let open = store.segments.of(seen.place).writable();
+        // The very marks the decision rests on: only one reader wins.
+        let swapped = open
+            && old.fields.marks == Some(now)
+            && word
+                .compare_exchange(now.0, next.0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        seen.item.unlock(seen.header);
+        swapped
+    }
+
+    pub(crate) fn delete(&self, key: &[u8]) -> bool {
+        let store = &self.store;
+        let hash = store.hash(key);
+        let mut tries = 0;
+        loop {
+            let pin = store.pin();
+            let Some(found) = store.find(hash, key) else {
+                return false;
+            };
+            let Some(seen) = store.see(found.slot.place()) else {
+                drop(pin);
+                tries += 1;
+                pause(tries);
+                continue;
+            };
+            let over = store.is_gone(seen.place, &seen.fields);
+            let told = store.listener.as_ref().map(|listener| {
+                let cause = if over { Cause::Expired } else { Cause::Removed };
+                describe(&seen, listener.values, cause)
+            });
+            let whole = seen.header.still(seen.item.header_after_copy());
+            if !whole || !store.index.remove_if(hash, seen.place) {
+                continue;
+            }
+            store.bury_item(&seen);
+            let counter = if over {
+                Counter::Expired
+            } else {
+                Counter::Deleted
+            };
+            store.counters.one(&pin, counter);
+            drop(pin);
+            if let Some(gone) = told {
+                store.tell(gone.cause, &gone.key, gone.value.as_deref());
+            }
+            return !over;
+        }
+    }
+
+    pub(crate) fn count_read(&self, hit: bool) {
+        let pin = self.store.pin();
+        let counter = if hit { Counter::Hits } else { Counter::Misses };
+        self.store.counters.one(&pin, counter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_number;
+
+    #[test]
+    fn numbers_as_memcached_reads_them() {
+        for (text, number) in [
+            ("5", Some(5)),
+            (" 5", Some(5)),
+            ("5 ", Some(5)),
+            ("05", Some(5)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("000000000000000000001", None),
+            ("-5", None),
+            ("+5", None),
+            ("", None),
+            (" ", None),
+            ("5a", None),
+        ] {
+            assert_eq!(parse_number(text.as_bytes()), number, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What a read hands out: facts about an item, and guards on its bytes.
+
+use super::Inner;
+use crate::item::{Fields, MarkWord, CHUNK_PREFIX};
+use crate::segment::SegmentId;
+use crate::sync::Ordering;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// memcached's marks of an item, as they were before this read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Marks {
+    /// Read at least once since it was stored.
+    pub fetched: bool,
+    /// Marked stale: the next reader may win the right to refresh it.
+    pub stale: bool,
+    /// Some reader has won that right.
+    pub won: bool,
+    /// The client sent the key in base64.
+    pub base64: bool,
+    /// Last access, seconds since the Unix epoch; refreshed at most once a minute.
+    pub last_access_s: u32,
+}
+
+impl Marks {
+    pub(crate) fn from_word(word: MarkWord) -> Marks {
+        Marks {
+            fetched: word.has(MarkWord::FETCHED),
+            stale: word.has(MarkWord::STALE),
+            won: word.has(MarkWord::WON),
+            base64: word.has(MarkWord::BASE64),
+            last_access_s: word.access_s(),
+        }
+    }
+
+    pub(crate) fn flags(&self) -> u32 {
+        let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+        bit(self.fetched, MarkWord::FETCHED)
+            | bit(self.stale, MarkWord::STALE)
+            | bit(self.won, MarkWord::WON)
+            | bit(self.base64, MarkWord::BASE64)
+    }
+}
+
+/// Facts about an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Meta {
+    /// The client's flags.
+    pub flags: u32,
+    /// When it expires, Unix milliseconds; None: never.
+    pub expires_at_ms: Option<u64>,
+    /// The CAS token of this version, where it was asked for. Never repeats for a key.
+    pub token: Option<u64>,
+    /// Bytes of the value.
+    pub value_bytes: usize,
+    /// memcached's marks, in a cache that keeps them.
+    pub marks: Option<Marks>,
+    /// Bytes the item takes in its segment, header and padding included.
+    pub stored_bytes: usize,
+}
+
+impl Meta {
+    pub(crate) fn new(fields: &Fields, value_bytes: usize, stored_bytes: usize) -> Meta {
+        Meta {
+            flags: fields.flags,
+            expires_at_ms: (fields.expires_ms != 0).then_some(fields.expires_ms),
+            token: None,
+            value_bytes,
+            marks: fields.marks.map(Marks::from_word),
+            stored_bytes,
+        }
+    }
+}
+
+/// What a batched read should do beside reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Want {
+    /// Hand out the CAS token.
+    pub token: bool,
+    /// Record the access: memcached's fetched mark and last access, and the reclaim counter.
+    pub mark: bool,
+    /// Count a hit or a miss.
+    pub count: bool,
+}
+
+impl Default for Want {
+    fn default() -> Want {
+        Want {
+            token: false,
+            mark: true,
+            count: true,
+        }
+    }
+}
+
+/// Where a batched read puts what it finds.
+///
+/// For a value of at most `copy_max` bytes the engine calls `head`, appends the value to `buffer` and
+/// calls `tail`. If a writer raced, the buffer is cut back to where it was before `head` and `head` is
+/// called again. Larger values come as guards. Calls come in the order of the keys.
+pub trait ReadSink {
+    /// The buffer that values are appended to.
+    fn buffer(&mut self) -> &mut Vec<u8>;
+    /// Largest value to be copied, bytes.
+    fn copy_max(&self) -> usize;
+    /// The facts of item `index`, before its bytes. May be called more than once.
+    fn head(&mut self, index: usize, meta: &Meta);
+    /// The bytes are whole and in the buffer.
+    fn tail(&mut self, index: usize, meta: &Meta);
+    /// A large value, held.
+    fn held(&mut self, index: usize, guard: Guard);
+    /// Not there.
+    fn miss(&mut self, index: usize);
+}
+
+/// A value that stays as it was read, whatever happens to the cache. Send.
+///
+/// Small values are copies in a pooled buffer; large ones are the cache's own bytes, whose segments
+/// cannot be reused meanwhile: do not hoard guards of large values, they count against a cap
+/// (2 % of memory) above which writes are refused.
+pub struct Guard {
+    meta: Meta,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    Copied(Vec<u8>),
+    Held(Held),
+}
+
+/// Pieces of the item region, held by counts on their segments.
+struct Held {
+    inner: Arc<Inner>,
+    pieces: Vec<(usize, usize)>,
+}
+
+/// Buffers kept by a thread for its next guards.
+const POOL_MAX: usize = 8;
+thread_local! {
+    static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn pooled_buffer() -> Vec<u8> {
+    POOL.try_with(|pool| pool.borrow_mut().pop())
+        .ok()
+        .flatten()
+        .unwrap_or_default()
+}
+
+pub(crate) fn return_buffer(mut buffer: Vec<u8>) {
+    if buffer.capacity() == 0 || buffer.capacity() > 2 * crate::item::PLAIN_MAX {
+        return;
+    }
+    buffer.clear();
+    let _ = POOL.try_with(|pool| {
+        let mut pool = pool.borrow_mut();
+        if pool.len() < POOL_MAX {
+            pool.push(buffer);
+        }
+    });
+}
+
+impl Guard {
+    pub(crate) fn copied(meta: Meta, value: Vec<u8>) -> Guard {
+        Guard {
+            meta,
+            bytes: Bytes::Copied(value),
+        }
+    }
+
+    /// Takes over holds that were counted for the segments of `pieces` (offset, length).
+    pub(crate) fn held(meta: Meta, inner: Arc<Inner>, pieces: Vec<(usize, usize)>) -> Guard {
+        Guard {
+            meta,
+            bytes: Bytes::Held(Held { inner, pieces }),
+        }
+    }
+
+    /// Facts about the item.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    pub(crate) fn set_token(&mut self, token: u64) {
+        self.meta.token = Some(token);
+    }
+
+    /// Bytes of the value.
+    pub fn len(&self) -> usize {
+        self.meta.value_bytes
+    }
+
+    /// Whether the value is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value's bytes in order, in as many pieces as it is stored. Copies nothing.
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.pieces()).map(|number| self.piece(number))
+    }
+
+    /// How many pieces `chunks` has.
+    pub fn pieces(&self) -> usize {
+        match &self.bytes {
+            Bytes::Copied(_) => 1,
+            Bytes::Held(held) => held.pieces.len(),
+        }
+    }
+
+    /// One piece. Panics past the last.
+    pub fn piece(&self, number: usize) -> &[u8] {
+        match &self.bytes {
+            Bytes::Copied(value) => {
+                assert_eq!(number, 0, "a copied value has one piece");
+                value
+            }
+            Bytes::Held(held) => {
+                let (offset, len) = held.pieces[number];
+                held.inner.store.region().settled(offset, len)
+            }
+        }
+    }
+
+    /// The value as one slice: borrowed when it is stored in one piece, else copied together.
+    pub fn as_slice(&self) -> Cow<'_, [u8]> {
+        match self.pieces() {
+            1 => Cow::Borrowed(self.piece(0)),
+            _ => Cow::Owned(self.to_vec()),
+        }
+    }
+
+    /// A copy of the value.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(self.len());
+        self.chunks()
+            .for_each(|piece| value.extend_from_slice(piece));
+        value
+    }
+}
+
+impl PartialEq<[u8]> for Guard {
+    fn eq(&self, other: &[u8]) -> bool {
+        self.len() == other.len() && *self.as_slice() == *other
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard")
+            .field("meta", &self.meta)
+            .field("pieces", &self.pieces())
+            .finish()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        match &mut self.bytes {
+            Bytes::Copied(value) => return_buffer(std::mem::take(value)),
+            Bytes::Held(held) => {
+                for &(offset, _) in &held.pieces {
+                    held.inner.release(offset);
+                }
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Counts a hold on the segment of `offset`. The caller is pinned.
+    pub(crate) fn hold(&self, offset: usize) {
+        self.segment_at(offset).holds.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn release(&self, offset: usize) {
+        self.segment_at(offset).holds.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn segment_at(&self, offset: usize) -> &crate::segment::Segment {
+        let id = SegmentId((offset / self.store.segments.bytes()) as u32);
+        self.store.segment(id)
+    }
+}
+
+/// Bytes of a chunk before its piece of the value.
+pub(crate) const PIECE_AT: usize = CHUNK_PREFIX;

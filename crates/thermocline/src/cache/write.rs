@@ -1,0 +1,647 @@
+//! Writing: overwrite in place where it can be done, else append and publish.
+//!
+//! ```text
+//! set:  find -> in place? lock, check, write, unlock with the next version
+//!            -> else reserve, write, publish(expected = old | none) -> bury old
+//! ```
+//! This is the only place that retries: another writer won, the lane is full (reclaim, outside any pin),
+//! the index is full (reclaim an extent). A refused `set` leaves no old value behind.
+
+use super::value::Marks;
+use super::{Cache, Inner};
+use crate::config::Cause;
+use crate::error::Error;
+use crate::index::{Found, Publish};
+use crate::item::{Fields, MarkWord, Record, EXPIRY_MAX_MS};
+use crate::location::Place;
+use crate::mem::Pin;
+use crate::metrics::Counter;
+use crate::reclaim::{describe, Gone};
+use crate::store::Seen;
+use crate::sync::{pause, Ordering};
+use crate::writer::Reserved;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When an item expires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Expiry {
+    /// After the cache's `time_to_live`, if it has one; else never. Overwrites take it anew.
+    #[default]
+    Default,
+    /// Never.
+    Never,
+    /// At this time, milliseconds since the Unix epoch. Past times store an item that is gone.
+    AtMs(u64),
+    /// So long from now.
+    In(Duration),
+}
+
+/// On what condition a value is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// Always.
+    #[default]
+    Set,
+    /// Only if the key is not there.
+    Add,
+    /// Only if it is.
+    Replace,
+    /// Behind the value that is there; flags and expiry stay.
+    Append,
+    /// Before it; flags and expiry stay.
+    Prepend,
+    /// Only if the item still has this CAS token.
+    CompareAndSet(u64),
+}
+
+/// What goes with a stored value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SetOptions {
+    /// The client's flags.
+    pub flags: u32,
+    /// When it expires.
+    pub expiry: Expiry,
+    /// On what condition it is stored.
+    pub mode: Mode,
+    /// A CAS token of the caller's choice for the new version; None: one that never was before.
+    pub token: Option<u64>,
+    /// Marks to begin with (a cache that keeps them); `fetched` and the access time are set by the cache.
+    pub marks: Marks,
+    /// Hand out the token of the new version in `Stored::Stored`.
+    pub want_token: bool,
+}
+
+/// What came of a write, in memcached's words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stored {
+    /// It is stored; the token of the new version, where it was asked for.
+    Stored(Option<u64>),
+    /// The condition did not hold (add, replace, append, prepend).
+    NotStored,
+    /// Another version is there (compare and set).
+    Exists,
+    /// Nothing is there (compare and set).
+    NotFound,
+}
+
+impl Stored {
+    /// Whether the value was stored.
+    pub fn is_stored(self) -> bool {
+        matches!(self, Stored::Stored(_))
+    }
+}
+
+/// Tries of one write before it is refused: each lost race or full index costs one.
+const TRIES_MAX: u32 = 10_000;
+
+impl Cache {
+    /// Stores `value` under `key`. Overwrites in place where the old item has the room. Copies once.
+    pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.set_with(key, value, &SetOptions::default())
+            .map(|_| ())
+    }
+
+    /// Stores `value` on a condition, with flags and expiry. An error of a plain `Set` has removed the
+    /// key's old value; other modes leave it.
+    pub fn set_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<Stored, Error> {
+        self.inner.check_key(key)?;
+        if let Err(error) = self.inner.check_value(value.len() as u64) {
+            self.refuse(key, options.mode);
+            return Err(error);
+        }
+        if matches!(options.mode, Mode::Append | Mode::Prepend) {
+            return self.concatenate(key, value, options);
+        }
+        let fields = self.inner.fields(options);
+        let record = Record { key, fields, value };
+        let stored = if self.inner.is_large(&record) {
+            self.set_large(key, value, options)
+        } else {
+            self.inner
+                .store_record(&record, condition(options.mode), options.want_token)
+        };
+        if let Err(Error::NoRoom) = stored {
+            self.refuse(key, options.mode);
+        }
+        stored
+    }
+
+    /// After a refused write: a plain `set` must not leave the old value behind.
+    pub(crate) fn refuse(&self, key: &[u8], mode: Mode) {
+        if mode == Mode::Set {
+            self.delete(key);
+        }
+    }
+
+    /// Stores `value` if `key` is not there.
+    pub fn add(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        self.with_mode(key, value, Mode::Add)
+    }
+
+    /// Stores `value` if `key` is there.
+    pub fn replace(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        self.with_mode(key, value, Mode::Replace)
+    }
+
+    /// Puts `value` behind what is there; false if nothing is.
+    pub fn append(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        self.with_mode(key, value, Mode::Append)
+    }
+
+    /// Puts `value` before what is there; false if nothing is.
+    pub fn prepend(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        self.with_mode(key, value, Mode::Prepend)
+    }
+
+    /// Stores `value` if the item still has `token` (from `Meta::token`).
+    pub fn compare_and_set(&self, key: &[u8], value: &[u8], token: u64) -> Result<Stored, Error> {
+        let options = SetOptions {
+            mode: Mode::CompareAndSet(token),
+            ..SetOptions::default()
+        };
+        self.set_with(key, value, &options)
+    }
+
+    fn with_mode(&self, key: &[u8], value: &[u8], mode: Mode) -> Result<bool, Error> {
+        let options = SetOptions {
+            mode,
+            ..SetOptions::default()
+        };
+        Ok(self.set_with(key, value, &options)?.is_stored())
+    }
+}
+
+/// On what the old item must be for a write to go ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Condition {
+    Always,
+    Absent,
+    Present,
+    Token(u64),
+    /// Exactly this version in this place (from an `update`), by the token place and version make.
+    Version(u64),
+}
+
+pub(crate) fn condition(mode: Mode) -> Condition {
+    match mode {
+        Mode::Set | Mode::Append | Mode::Prepend => Condition::Always,
+        Mode::Add => Condition::Absent,
+        Mode::Replace => Condition::Present,
+        Mode::CompareAndSet(token) => Condition::Token(token),
+    }
+}
+
+/// What came of one try.
+enum Try {
+    Done(Stored),
+    /// Another writer won, or an item is busy.
+    Again,
+    /// The lane has no segment.
+    NoSegment,
+    /// The index has no memory.
+    NoIndex,
+}
+
+/// What was there under the key, after gone items are taken for absent.
+struct Old<'a> {
+    found: Option<Found>,
+    seen: Option<Seen<'a>>,
+    /// There is an item, but its time is over.
+    over: bool,
+}
+
+thread_local! {
+    static REJECTED: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Inner {
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), Error> {
+        if key.is_empty() || key.len() > self.key_size_max {
+            return Err(Error::KeySize {
+                bytes: key.len(),
+                max: self.key_size_max,
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_value(&self, bytes: u64) -> Result<(), Error> {
+        let max = self.item_size_max.load(Ordering::Relaxed);
+        if bytes <= max {
+            return Ok(());
+        }
+        let pin = self.store.pin();
+        self.store.counters.one(&pin, Counter::RefusedSize);
+        Err(Error::ValueTooLarge { bytes, max })
+    }
+
+    /// Whether a record is kept as a list of chunks.
+    pub(crate) fn is_large(&self, record: &Record<'_>) -> bool {
+        record.bytes() > self.store.segments.bytes() / 4
+    }
+
+    pub(crate) fn fields(&self, options: &SetOptions) -> Fields {
+        Fields {
+            marks: self
+                .store
+                .new_marks(options.marks.flags() & !MarkWord::FETCHED),
+            flags: options.flags,
+            expires_ms: match self.is_dark() {
+                true => 1,
+                false => self.expires_ms(options.expiry),
+            },
+            token: options.token,
+        }
+    }
+
+    /// In the second of a delayed flush whatever is stored is gone at once.
+    fn is_dark(&self) -> bool {
+        let from = self.store.flush.dark_from_ms.load(Ordering::Relaxed);
+        from != u64::MAX && (from..from.saturating_add(1000)).contains(&self.store.time.now_ms())
+    }
+
+    pub(crate) fn expires_ms(&self, expiry: Expiry) -> u64 {
+        let after = |time: Duration| {
+            let now = self.store.time.now_ms();
+            let millis = time.as_millis().min(u64::MAX as u128) as u64;
+            now.saturating_add(millis).clamp(1, EXPIRY_MAX_MS)
+        };
+        match expiry {
+            Expiry::Default => self.time_to_live.map_or(0, after),
+            Expiry::Never => 0,
+            Expiry::AtMs(at) => at.clamp(1, EXPIRY_MAX_MS),
+            Expiry::In(time) => after(time),
+        }
+    }
+
+    /// Stores a record that fits one piece.
+    pub(crate) fn store_record(
+        self: &Arc<Inner>,
+        record: &Record<'_>,
+        condition: Condition,
+        want_token: bool,
+    ) -> Result<Stored, Error> {
+        let hash = self.store.hash(record.key);
+        let bytes = record.bytes();
+        self.note_size(bytes);
+        for tries in 0..TRIES_MAX {
+            let mut gone = None;
+            let outcome = REJECTED.with(|rejected| {
+                let mut rejected = rejected
+                    .try_borrow_mut()
+                    .map_or_else(|_| RejectedPlaces::Own(Vec::new()), RejectedPlaces::Shared);
+                self.try_store(
+                    hash,
+                    record,
+                    bytes,
+                    condition,
+                    want_token,
+                    rejected.list(),
+                    &mut gone,
+                )
+            });
+            if let Some(gone) = gone {
+                self.store
+                    .tell(gone.cause, &gone.key, gone.value.as_deref());
+            }
+            match outcome {
+                Try::Done(stored) => {
+                    self.reclaim.help(&self.store);
+                    self.wake_if_short();
+                    return Ok(stored);
+                }
+                Try::Again => pause(tries),
+                Try::NoSegment if self.reclaim.make_room(&self.store) => {}
+                Try::NoIndex if self.reclaim.make_extent(&self.store) => {}
+                Try::NoSegment | Try::NoIndex => break,
+            }
+        }
+        let pin = self.store.pin();
+        self.store.counters.one(&pin, Counter::RefusedRoom);
+        Err(Error::NoRoom)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn try_store(
+        &self,
+        hash: u64,
+        record: &Record<'_>,
+        bytes: usize,
+        condition: Condition,
+        want_token: bool,
+        rejected: &mut Vec<Place>,
+        gone: &mut Option<Gone>,
+    ) -> Try {
+        let store = &self.store;
+        let pin = store.pin();
+        let Some(old) = self.old(hash, record.key, rejected) else {
+            return Try::Again;
+        };
+        if let Some(refusal) = self.refusal(&old, condition) {
+            return refusal;
+        }
+        let live = old.seen.as_ref().filter(|_| !old.over);
+        if let (Some(seen), Some(found)) = (live, &old.found) {
+            let equal = seen.layout.reserved == bytes;
+            if equal {
+                store.counters.one(&pin, Counter::EqualSize);
+            }
+            if let Some(done) = self.overwrite(&pin, seen, record, want_token, gone) {
+                if matches!(done, Try::Done(_)) {
+                    store.index.bump(found);
+                    if equal {
+                        store.counters.one(&pin, Counter::EqualSizeInPlace);
+                    }
+                }
+                return done;
+            }
+        }
+        self.append_record(&pin, hash, record, bytes, &old, want_token, rejected, gone)
+    }
+
+    /// What is under the key. None: it is being written this moment.
+    fn old<'a>(&'a self, hash: u64, key: &[u8], rejected: &mut Vec<Place>) -> Option<Old<'a>> {
+        let store = &self.store;
+        let Some(found) = store.find_for_write(hash, key, rejected) else {
+            return Some(Old {
+                found: None,
+                seen: None,
+                over: false,
+            });
+        };
+        let seen = store.see(found.slot.place())?;
+        let over = store.is_gone(seen.place, &seen.fields);
+        if !seen.header.still(seen.item.header_after_copy()) {
+            return None;
+        }
+        Some(Old {
+            found: Some(found),
+            seen: Some(seen),
+            over,
+        })
+    }
+
+    /// The answer when the condition does not hold.
+    fn refusal(&self, old: &Old<'_>, condition: Condition) -> Option<Try> {
+        let live = old.seen.as_ref().filter(|_| !old.over);
+        let answer = match (condition, live) {
+            (Condition::Always, _) => return None,
+            (Condition::Absent, None) | (Condition::Present, Some(_)) => return None,
+            (Condition::Absent, Some(_)) | (Condition::Present, None) => Stored::NotStored,
+            (Condition::Token(_), None) => Stored::NotFound,
+            (Condition::Token(token), Some(seen)) if self.store.token(seen) == token => {
+                return None
+            }
+            (Condition::Token(_), Some(_)) => Stored::Exists,
+            (Condition::Version(version), Some(seen)) if self.version(seen) == version => {
+                return None
+            }
+            (Condition::Version(_), _) => Stored::Exists,
+        };
+        Some(Try::Done(answer))
+    }
+
+    /// Overwrites in place. None: it does not fit or may not; go by append.
+    fn overwrite(
+        &self,
+        pin: &Pin,
+        seen: &Seen<'_>,
+        record: &Record<'_>,
+        want_token: bool,
+        gone: &mut Option<Gone>,
+    ) -> Option<Try> {
+        let store = &self.store;
+        if !seen.item.fits(seen.header, record) {
+            return None;
+        }
+        if seen.header.busy() || !seen.item.try_lock(seen.header) {
+            // A mover has frozen it (or a reader of the token changed the header): its slot turns soon.
+            return Some(Try::Again);
+        }
+        // Under the lock the version that was checked is the version that is there.
+        let segment = store.segments.of(seen.place);
+        let flushed = store.flush.birth.load(Ordering::Acquire);
+        if !segment.writable() || segment.birth() <= flushed {
+            seen.item.unlock(seen.header);
+            return None;
+        }
+        if let Some(listener) = &store.listener {
+            *gone = Some(describe(seen, listener.values, Cause::Replaced));
+        }
+        seen.item.overwrite(seen.header, record);
+        self.rebook_expiry(seen, record);
+        store.counters.one(pin, Counter::InPlace);
+        let token = want_token.then(|| {
+            record
+                .fields
+                .token
+                .unwrap_or_else(|| store.segments.token(seen.place, seen.header.version() + 1))
+        });
+        if want_token {
+            let _ = seen.item.mark_token_out(seen.item.header());
+        }
+        Some(Try::Done(Stored::Stored(token)))
+    }
+
+    fn rebook_expiry(&self, seen: &Seen<'_>, record: &Record<'_>) {
+        let (old, new) = (seen.fields.expires_ms, record.fields.expires_ms);
+        if old == new {
+            return;
+        }
+        let segment = self.store.segments.of(seen.place);
+        let bytes = seen.layout.reserved as u32;
+        if old != 0 {
+            segment.expiring.remove(crate::store::expiry_s(old), bytes);
+        }
+        self.store.book_expiry(seen.place, bytes as usize, new);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn append_record(
+        &self,
+        pin: &Pin,
+        hash: u64,
+        record: &Record<'_>,
+        bytes: usize,
+        old: &Old<'_>,
+        want_token: bool,
+        rejected: &[Place],
+        gone: &mut Option<Gone>,
+    ) -> Try {
+        let store = &self.store;
+        let pool = match &old.seen {
+            Some(seen) => store.segments.of(seen.place).pool(),
+            None => store.admit(pin, hash, bytes),
+        };
+        let wide = !record.is_small();
+        let Reserved::At(place) = store.reserve(pin, pool, bytes, wide) else {
+            return Try::NoSegment;
+        };
+        store.write(place, record, bytes);
+        let outcome = self.publish(
+            pin,
+            hash,
+            place,
+            bytes,
+            record.fields.expires_ms,
+            old,
+            rejected,
+            gone,
+        );
+        let Try::Done(_) = outcome else {
+            store.bury(place, bytes, 0);
+            return outcome;
+        };
+        let token = want_token.then(|| {
+            let _ = store.item(place).mark_token_out(store.item(place).header());
+            record
+                .fields
+                .token
+                .unwrap_or_else(|| store.segments.token(place, 0))
+        });
+        Try::Done(Stored::Stored(token))
+    }
+
+    /// Turns the key's slot to a written record. The old item is locked meanwhile, so that no overwrite
+    /// of the version the decision rests on slips in between, and left frozen.
+    #[allow(clippy::too_many_arguments)]
+    fn publish(
+        &self,
+        pin: &Pin,
+        hash: u64,
+        place: Place,
+        bytes: usize,
+        expires_ms: u64,
+        old: &Old<'_>,
+        rejected: &[Place],
+        gone: &mut Option<Gone>,
+    ) -> Try {
+        let store = &self.store;
+        if let Some(seen) = &old.seen {
+            if seen.header.busy() || !seen.item.try_lock(seen.header) {
+                return Try::Again;
+            }
+        }
+        let expected = old.seen.as_ref().map(|seen| seen.place);
+        let counter = match (&old.found, old.over) {
+            (Some(found), false) => Some(found.slot.bumped().counter()),
+            _ => Some(0),
+        };
+        let rehash = |place: Place| store.rehash(place);
+        let published = store
+            .index
+            .publish(hash, expected, rejected, place, counter, &rehash);
+        match published {
+            Publish::Done => {}
+            Publish::Changed | Publish::NoRoom => {
+                if let Some(seen) = &old.seen {
+                    seen.item.unlock(seen.header);
+                }
+                return match published {
+                    Publish::Changed => Try::Again,
+                    _ => Try::NoIndex,
+                };
+            }
+        }
+        store.book_expiry(place, bytes, expires_ms);
+        store
+            .counters
+            .add(pin, Counter::InsertedBytes, bytes as u64);
+        let Some(seen) = &old.seen else {
+            store.counters.one(pin, Counter::Inserts);
+            return Try::Done(Stored::Stored(None));
+        };
+        let cause = match old.over {
+            true => Cause::Expired,
+            false => Cause::Replaced,
+        };
+        if let Some(listener) = &store.listener {
+            *gone = Some(describe(seen, listener.values, cause));
+        }
+        seen.item.unlock_frozen(seen.header);
+        store.bury_item(seen);
+        if old.over {
+            store.counters.one(pin, Counter::Expired);
+            store.counters.one(pin, Counter::Inserts);
+        } else {
+            store.counters.one(pin, Counter::Replaced);
+        }
+        Try::Done(Stored::Stored(None))
+    }
+
+    /// Publishes a record written elsewhere (the head of a large value). Gives it up if refused.
+    pub(crate) fn publish_written(
+        self: &Arc<Inner>,
+        key: &[u8],
+        place: Place,
+        bytes: usize,
+        expires_ms: u64,
+        condition: Condition,
+    ) -> Result<Stored, Error> {
+        let hash = self.store.hash(key);
+        let mut rejected = Vec::new();
+        for tries in 0..TRIES_MAX {
+            let mut gone = None;
+            let outcome = {
+                let pin = self.store.pin();
+                match self.old(hash, key, &mut rejected) {
+                    None => Try::Again,
+                    Some(old) => match self.refusal(&old, condition) {
+                        Some(refusal) => refusal,
+                        None => self.publish(
+                            &pin, hash, place, bytes, expires_ms, &old, &rejected, &mut gone,
+                        ),
+                    },
+                }
+            };
+            if let Some(gone) = gone {
+                self.store
+                    .tell(gone.cause, &gone.key, gone.value.as_deref());
+            }
+            match outcome {
+                Try::Done(stored) => return Ok(stored),
+                Try::NoIndex if self.reclaim.make_extent(&self.store) => {}
+                Try::Again => pause(tries),
+                Try::NoSegment | Try::NoIndex => break,
+            }
+        }
+        let pin = self.store.pin();
+        self.store.counters.one(&pin, Counter::RefusedRoom);
+        Err(Error::NoRoom)
+    }
+
+    /// What no other version of any item is called: birth, offset, in-place version.
+    pub(crate) fn version(&self, seen: &Seen<'_>) -> u64 {
+        self.store.segments.token(seen.place, seen.header.version())
+    }
+
+    /// Remembers the largest item: the fresh floor covers it.
+    pub(crate) fn note_size(&self, bytes: usize) {
+        let largest = &self.reclaim.item_bytes_max;
+        if bytes as u64 > largest.load(Ordering::Relaxed) {
+            largest.fetch_max(bytes as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The thread's list of rejected places, or one of its own when a listener writes from inside a write.
+enum RejectedPlaces<'a> {
+    Shared(std::cell::RefMut<'a, Vec<Place>>),
+    Own(Vec<Place>),
+}
+
+impl RejectedPlaces<'_> {
+    fn list(&mut self) -> &mut Vec<Place> {
+        match self {
+            RejectedPlaces::Shared(list) => list,
+            RejectedPlaces::Own(list) => list,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Every limit of the engine, with its unit and its reason.
+
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::mem::EXTENT_BYTES;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Smallest budget of an embedded cache, bytes: a few extents for items and index, and room to turn.
+pub const MEMORY_MIN: u64 = 16 << 20;
+/// Largest budget, bytes: what 44 bits of place reach.
+pub const MEMORY_CEILING: u64 = 32 << 40;
+/// Smallest and largest segment, bytes.
+pub(crate) const SEGMENT_MIN: usize = 64 << 10;
+pub(crate) const SEGMENT_MAX: usize = EXTENT_BYTES;
+/// A tier has at least so many segments: the policy needs many.
+pub(crate) const SEGMENTS_MIN: u64 = 128;
+/// Longest key, bytes: what 16 bits of length hold.
+pub const KEY_MAX: usize = 64 << 10;
+/// Largest value that can be asked for, bytes.
+pub const ITEM_CEILING: u64 = 512 << 20;
+/// Largest value unless asked otherwise, bytes; also memory / 8.
+pub(crate) const ITEM_DEFAULT_MAX: u64 = 64 << 20;
+/// Open segments together stay under this share of the cache.
+pub(crate) const OPEN_SHARE: f64 = 0.04;
+/// Condemned memory (retired, still pinned or held): at most the larger of this share of the budget and
+/// `CONDEMNED_MIN`, a scheduler slice of filling at 1 GB/s.
+pub(crate) const CONDEMNED_SHARE: f64 = 0.02;
+pub(crate) const CONDEMNED_MIN: u64 = 16 << 20;
+/// Ghosts an item: 1.5 costs 25 bits an item and 0.03 points of miss ratio against 2.
+pub(crate) const GHOSTS_PER_ITEM: f64 = 1.5;
+/// A stored item outlives at least this share of the cache in later inserts (or 4 segments, or the
+/// largest item).
+pub(crate) const FRESH_SHARE: f64 = 0.02;
+/// How long a write waits for pinned memory before it is refused: twice this.
+pub(crate) const STALL_WAIT: Duration = Duration::from_millis(5);
+
+/// How the pages behind the cache are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum PageMode {
+    /// Base pages (4 KiB), also where the system would give huge ones.
+    Base,
+    /// Transparent huge pages, by `madvise`. A third less CPU per lookup in a large cache.
+    #[default]
+    Thp,
+}
+
+/// Why an item left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// For want of room.
+    Evicted,
+    /// By its time to live or to idle, or by a flush.
+    Expired,
+    /// Another value took its key.
+    Replaced,
+    /// A caller removed it.
+    Removed,
+}
+
+/// One item that left.
+#[derive(Debug)]
+pub struct Departure<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value, where the listener asked for values and the item was in one piece.
+    pub value: Option<&'a [u8]>,
+    /// Why it left.
+    pub cause: Cause,
+}
+
+/// Told of every item that leaves. Called on the thread that made it leave (a writer or the background
+/// thread), without locks or pins held; it should be quick. Items overwritten in place are told of too.
+#[derive(Clone)]
+pub struct Listener {
+    pub(crate) values: bool,
+    pub(crate) call: Arc<dyn Fn(&Departure<'_>) + Send + Sync>,
+}
+
+impl Listener {
+    /// A listener that gets keys and causes.
+    pub fn new(call: impl Fn(&Departure<'_>) + Send + Sync + 'static) -> Listener {
+        Listener {
+            values: false,
+            call: Arc::new(call),
+        }
+    }
+
+    /// The same with values, which costs a copy for each item that leaves.
+    pub fn with_values(self) -> Listener {
+        Listener {
+            values: true,
+            ..self
+        }
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener")
+            .field("values", &self.values)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a cache is made. `Config::new(bytes)` and change what differs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes that bound everything the cache owns: items, index, ghosts, tables, and `reserved_bytes`.
+    pub memory: u64,
+    /// The largest budget `set_memory` may ask for later. Address space and the index directory (0.4 %)
+    /// are sized for it. Default: twice `memory`.
+    pub memory_max: Option<u64>,
+    /// Bytes of the budget that are not the cache's: an embedder's own buffers and baseline.
+    pub reserved_bytes: u64,
+    /// Pages asked for.
+    pub page_mode: PageMode,
+    /// Largest value, bytes. Default: min(64 MiB, memory / 8); at most 512 MiB and memory / 4.
+    pub item_size_max: Option<u64>,
+    /// Longest key, bytes. Default: 65,536, or what a quarter of a segment holds in a small cache.
+    pub key_size_max: Option<usize>,
+    /// Threads that write at the same time: how many open segments there should be.
+    pub threads: usize,
+    /// Keep memcached's marks on each item (5 bytes): fetched, last access, stale, won, base64 key.
+    pub marks: bool,
+    /// Time to live of items stored without one of their own.
+    pub time_to_live: Option<Duration>,
+    /// Items not read for so long are gone. Coarse: read at most a minute late. Switches `marks` on.
+    pub time_to_idle: Option<Duration>,
+    /// Whether to make room by evicting live items; if not, a write that finds no room is refused.
+    pub evict: bool,
+    /// Told of every item that leaves.
+    pub listener: Option<Listener>,
+    /// Keep a sketch of the most read keys (about 300 KiB; one read in 16 is looked at).
+    pub hot_keys: bool,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Seed of hashing and of the policy's rare coin tosses. Default: drawn from the system. Two caches
+    /// of one seed, used by one thread each in the same way, behave the same.
+    pub seed: Option<u64>,
+    /// Run reclaim in a thread of its own. Without it, writers do all of it.
+    pub background: bool,
+}
+
+impl Config {
+    /// A cache of `memory` bytes, everything else by default.
+    pub fn new(memory: u64) -> Config {
+        Config {
+            memory,
+            memory_max: None,
+            reserved_bytes: 0,
+            page_mode: PageMode::default(),
+            item_size_max: None,
+            key_size_max: None,
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            marks: false,
+            time_to_live: None,
+            time_to_idle: None,
+            evict: true,
+            listener: None,
+            hot_keys: false,
+            clock: Clock::default(),
+            seed: None,
+            background: true,
+        }
+    }
+
+    /// Says what is wrong with this configuration, with the bound that was passed. Costs nothing.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |text: String| Err(Error::Config(text));
+        let least = MEMORY_MIN + self.reserved_bytes;
+        if self.memory < least {
+            return wrong(format!(
+                "memory = {} bytes is too small: at least {} bytes ({} MiB) are needed{}",
+                self.memory,
+                least,
+                least.div_ceil(1 << 20),
+                match self.reserved_bytes {
+                    0 => String::new(),
+                    reserved => format!(", of which {reserved} are reserved outside the cache"),
+                }
+            ));
+        }
+        if self.memory_max() > MEMORY_CEILING {
+            return wrong(format!(
+                "memory_max = {} bytes is too large: at most {MEMORY_CEILING} bytes (32 TiB)",
+                self.memory_max()
+            ));
+        }
+        if self.memory_max() < self.memory {
+            return wrong(format!(
+                "memory_max = {} bytes is less than memory = {} bytes",
+                self.memory_max(),
+                self.memory
+            ));
+        }
+        let longest = self.key_size_max();
+        if longest == 0 || longest > self.key_ceiling() {
+            return wrong(format!(
+                "key_size_max = {longest} bytes: between 1 and {} bytes with this memory",
+                self.key_ceiling()
+            ));
+        }
+        let ceiling = ITEM_CEILING.min(self.cache_bytes() / 4);
+        if let Some(max) = self.item_size_max {
+            if max == 0 || max > ceiling {
+                return wrong(format!(
+                    "item_size_max = {max} bytes: between 1 and {ceiling} bytes with this memory (a quarter of it)"
+                ));
+            }
+        }
+        if self.threads == 0 {
+            return wrong("threads = 0: at least 1 thread writes".into());
+        }
+        for (key, time) in [
+            ("time_to_live", self.time_to_live),
+            ("time_to_idle", self.time_to_idle),
+        ] {
+            if time.is_some_and(|time| time.is_zero()) {
+                return wrong(format!("{key} = 0: leave it out for no limit"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Longest key that segments of this cache take: a quarter of a segment, less a header.
+    fn key_ceiling(&self) -> usize {
+        KEY_MAX.min((self.segment_bytes() / 4).saturating_sub(512))
+    }
+
+    pub(crate) fn key_size_max(&self) -> usize {
+        self.key_size_max.unwrap_or(self.key_ceiling())
+    }
+
+    pub(crate) fn memory_max(&self) -> u64 {
+        self.memory_max
+            .unwrap_or_else(|| self.memory.saturating_mul(2).min(MEMORY_CEILING))
+    }
+
+    /// Bytes left for the cache itself.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.memory.saturating_sub(self.reserved_bytes)
+    }
+
+    pub(crate) fn item_size_max(&self) -> u64 {
+        self.item_size_max
+            .unwrap_or(ITEM_DEFAULT_MAX.min(self.cache_bytes() / 8))
+    }
+
+    /// The largest power of two that gives at least 128 segments, within 64 KiB and 2 MiB.
+    pub(crate) fn segment_bytes(&self) -> usize {
+        let wanted = (self.cache_bytes() / SEGMENTS_MIN).max(1);
+        let power = 1u64 << wanted.ilog2();
+        (power as usize).clamp(SEGMENT_MIN, SEGMENT_MAX)
+    }
+}
+
+const _: () = assert!(SEGMENT_MAX == EXTENT_BYTES && SEGMENT_MAX % SEGMENT_MIN == 0);
+const _: () = assert!(MEMORY_MIN as usize / SEGMENT_MIN >= SEGMENTS_MIN as usize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(config: Config) -> String {
+        config.check().expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn impossible_budgets_name_the_minimum() {
+        assert!(refusal(Config::new(1 << 20)).contains("at least 16777216 bytes (16 MiB)"));
+        let mut config = Config::new(20 << 20);
+        config.reserved_bytes = 10 << 20;
+        assert!(refusal(config).contains("at least 27262976 bytes (26 MiB)"));
+        assert!(Config::new(16 << 20).check().is_ok());
+    }
+
+    #[test]
+    fn other_bounds_name_key_and_bound() {
+        let mut config = Config::new(64 << 20);
+        config.item_size_max = Some(17 << 20);
+        assert!(refusal(config.clone()).contains("item_size_max"));
+        config.item_size_max = None;
+        config.key_size_max = Some(65_537);
+        assert!(refusal(config.clone()).contains("key_size_max"));
+        config.key_size_max = None;
+        config.memory_max = Some(1 << 20);
+        assert!(refusal(config).contains("memory_max"));
+    }
+
+    #[test]
+    fn segments_are_at_most_a_128th() {
+        for (memory, segment) in [
+            (16u64 << 20, 128 << 10),
+            (64 << 20, 512 << 10),
+            (256 << 20, 2 << 20),
+            (1 << 30, 2 << 20),
+        ] {
+            assert_eq!(Config::new(memory).segment_bytes(), segment);
+            assert!(segment as u64 <= memory / 128);
+        }
+    }
+}

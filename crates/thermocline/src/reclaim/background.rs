@@ -1,0 +1,134 @@
+//! The background thread of a cache: reclaim between the watermarks, expiry, pre-touching, flushes.
+
+use super::Reclaim;
+use crate::store::Store;
+use crate::sync::lock;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often it looks around when nobody calls.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What the thread works on.
+pub(crate) trait Work: Send + Sync + 'static {
+    fn store(&self) -> &Store;
+    fn reclaim(&self) -> &Reclaim;
+    /// Once a tick: flushes that are due, and the like.
+    fn tick(&self);
+}
+
+/// The thread and the way to wake it. Stopping joins it.
+pub(crate) struct Background {
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Wakes the background thread.
+pub(crate) struct Bell {
+    state: Mutex<BellState>,
+    rung: Condvar,
+}
+
+#[derive(Default)]
+struct BellState {
+    rung: bool,
+    stop: bool,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Arc<Bell> {
+        Arc::new(Bell {
+            state: Mutex::new(BellState::default()),
+            rung: Condvar::new(),
+        })
+    }
+
+    pub(crate) fn ring(&self) {
+        let mut state = self.lock();
+        if !state.rung {
+            state.rung = true;
+            self.rung.notify_one();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BellState> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits for a ring or a tick. False: stop.
+    fn wait(&self) -> bool {
+        let mut state = self.lock();
+        if !state.rung && !state.stop {
+            state = self
+                .rung
+                .wait_timeout(state, TICK)
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .0;
+        }
+        state.rung = false;
+        !state.stop
+    }
+}
+
+impl Background {
+    pub(crate) fn start(work: Arc<impl Work>, bell: Arc<Bell>) -> std::io::Result<Background> {
+        let heard = bell.clone();
+        let thread = std::thread::Builder::new()
+            .name("thermocline".into())
+            .stack_size(256 << 10)
+            .spawn(move || run(&*work, &heard))?;
+        Ok(Background {
+            bell,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let mut state = self.bell.lock();
+        state.stop = true;
+        drop(state);
+        self.bell.rung.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // The last handle may be dropped by a listener running on this very thread.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn run(work: &impl Work, bell: &Bell) {
+    while bell.wait() {
+        work.tick();
+        let (store, reclaim) = (work.store(), work.reclaim());
+        while !stopping(bell) && !reclaim.is_full_enough(store) && reclaim.work(store) {}
+        if !stopping(bell) && reclaim.sweep(store) {
+            bell.ring();
+        }
+        let spare = store.segments.could_add() > super::Reclaim::high(store);
+        if spare {
+            store.segments.extents().warm_one();
+        }
+        reclaim.fit_ghosts_locked(store);
+        reclaim.forget_flush(store);
+    }
+}
+
+fn stopping(bell: &Bell) -> bool {
+    bell.lock().stop
+}
+
+impl Reclaim {
+    /// Refits the ghost table from the background thread.
+    fn fit_ghosts_locked(&self, store: &Store) {
+        let books = lock(&self.books);
+        store.refresh_capacity();
+        self.fit_ghosts(store);
+        drop(books);
+    }
+}

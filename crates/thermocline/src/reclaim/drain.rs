@@ -1,0 +1,470 @@
+//! One drain: empty a segment item by item, or relink it whole.
+//!
+//! ```text
+//! Count   main only: walk the records, add up what is referenced; >= 90 % -> relink
+//! Apply   item by item: keep, promote, evict, expire (or, to relink, one off each counter)
+//! Retry   items that were busy
+//! ```
+//! Resumable after any item. Between calls nothing is pinned; the segment's state (Draining) keeps
+//! writers from changing items in place, so what was gathered stays true but for items that vanish or
+//! move on, and every step compares places in the index again.
+
+use super::{Books, Gone};
+use crate::config::Cause;
+use crate::item::{Kind, Layout};
+use crate::location::{Place, COUNTER_MAX};
+use crate::mem::Pin;
+use crate::metrics::Counter;
+use crate::policy::{self, ItemFacts, Pool, SegmentFacts, Verdict, Whole};
+use crate::segment::SegmentId;
+use crate::store::{Seen, Store};
+use crate::sync::{pause, Ordering};
+
+/// Why a segment is emptied, and so what becomes of its items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    /// Oldest of probation: promote or evict.
+    Probation,
+    /// Oldest of main: relink, keep or evict.
+    Main,
+    /// A main segment in an extent that is to go back: keep or evict, never relink.
+    Empty,
+    /// Mostly dead: keep everything that lives, counters unchanged.
+    Compact,
+}
+
+/// A live record found by the walk.
+#[derive(Clone, Copy)]
+struct Entry {
+    place: Place,
+    hash: u64,
+    reserved: u32,
+    counter: u8,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Item,
+    /// Expired, idle or flushed.
+    Over,
+    /// A piece of a large value; `hash` is its owner's.
+    Chunk,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Count,
+    Apply,
+    Retry,
+    Relink,
+}
+
+/// Live records remembered from the count; the rest of a segment of tiny items is walked twice. 512 KiB.
+const ENTRIES_MAX: usize = 16 << 10;
+
+pub(super) struct Drain {
+    id: SegmentId,
+    mode: Mode,
+    phase: Phase,
+    /// Where the walk is.
+    at: usize,
+    /// Where `entries` end: the second walk starts here.
+    resume_at: usize,
+    referenced: u64,
+    entries: Vec<Entry>,
+    next: usize,
+    busy: Vec<Entry>,
+    retries: u32,
+    /// Bytes put into main, to be counted at the end.
+    promoted: u64,
+    kept: u64,
+}
+
+/// Records whose hashes are gathered before the index is asked: their lines are fetched meanwhile.
+const BATCH: usize = 16;
+
+impl Drain {
+    pub(super) fn new(id: SegmentId, mode: Mode) -> Drain {
+        Drain {
+            id,
+            mode,
+            phase: match mode {
+                Mode::Main => Phase::Count,
+                _ => Phase::Apply,
+            },
+            at: 0,
+            resume_at: 0,
+            referenced: 0,
+            entries: Vec::new(),
+            next: 0,
+            busy: Vec::new(),
+            retries: 0,
+            promoted: 0,
+            kept: 0,
+        }
+    }
+
+    pub(super) fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    pub(super) fn relinks(&self) -> bool {
+        self.phase == Phase::Relink
+    }
+
+    pub(super) fn counter(&self) -> Counter {
+        match self.mode {
+            Mode::Compact => Counter::SegmentsCompacted,
+            _ => Counter::SegmentsDrained,
+        }
+    }
+
+    /// Does up to `items` items. True when the segment is empty (or relinked).
+    pub(super) fn work(&mut self, store: &Store, books: &mut Books, items: usize) -> bool {
+        let mut left = items;
+        while left > 0 {
+            let pin = store.pin();
+            let step = left.min(BATCH);
+            left -= step;
+            match self.phase {
+                Phase::Count => {
+                    if self.count(store, &pin, step) {
+                        self.decide(store);
+                    }
+                }
+                Phase::Apply | Phase::Relink => {
+                    for _ in 0..step {
+                        let Some(entry) = self.next_entry(store, &pin) else {
+                            if self.phase == Phase::Relink {
+                                return true;
+                            }
+                            self.phase = Phase::Retry;
+                            break;
+                        };
+                        match self.phase {
+                            Phase::Relink => age_item(store, entry),
+                            _ => self.apply(store, books, &pin, entry),
+                        }
+                    }
+                }
+                Phase::Retry => {
+                    let Some(entry) = self.busy.pop() else {
+                        drop(pin);
+                        self.count_main(store);
+                        return true;
+                    };
+                    self.apply(store, books, &pin, entry);
+                    drop(pin);
+                    self.retries += 1;
+                    pause(self.retries);
+                }
+            }
+        }
+        false
+    }
+
+    /// Adds up what is referenced, and remembers the live records as long as there is room for them.
+    fn count(&mut self, store: &Store, pin: &Pin, records: usize) -> bool {
+        let remembers = self.resume_at == self.at && self.entries.len() < ENTRIES_MAX;
+        let before = self.entries.len();
+        let end = self.gather(store, pin, records);
+        self.referenced += self.entries[before..]
+            .iter()
+            .filter(|entry| entry.counter > 0 && entry.what != What::Over)
+            .map(|entry| entry.reserved as u64)
+            .sum::<u64>();
+        match remembers {
+            true => self.resume_at = self.at,
+            false => self.entries.truncate(before),
+        }
+        if end {
+            self.at = self.resume_at;
+        }
+        end
+    }
+
+    /// The next live record: from memory, else from the walk.
+    fn next_entry(&mut self, store: &Store, pin: &Pin) -> Option<Entry> {
+        while self.next == self.entries.len() {
+            self.entries.clear();
+            self.next = 0;
+            if self.gather(store, pin, BATCH) && self.entries.is_empty() {
+                return None;
+            }
+        }
+        self.next += 1;
+        Some(self.entries[self.next - 1])
+    }
+
+    /// Walks up to `records` records. True at the segment's end.
+    fn gather(&mut self, store: &Store, pin: &Pin, records: usize) -> bool {
+        let start = store.segments.start(self.id);
+        let used = store.segment(self.id).used();
+        let first = self.entries.len();
+        let mut key = Vec::new();
+        for _ in 0..records {
+            if self.at >= used {
+                break;
+            }
+            let place = Place::from_offset(start + self.at);
+            let item = store.item(place);
+            let layout = item.layout(item.header());
+            assert!(
+                layout.reserved >= 4 && self.at + layout.reserved <= used,
+                "a record reaches over the end of its segment"
+            );
+            self.at += layout.reserved;
+            store.counters.one(pin, Counter::Scanned);
+            let (hash, what) = match layout.kind {
+                Kind::Filler => continue,
+                Kind::Chunk => (item.chunk_owner().0, What::Chunk),
+                Kind::Plain | Kind::Chunked => {
+                    key.clear();
+                    item.append_key(&layout, &mut key);
+                    (store.hash(&key), What::Item)
+                }
+            };
+            store.index.prefetch_directory(hash);
+            self.entries.push(Entry {
+                place,
+                hash,
+                reserved: layout.reserved as u32,
+                counter: 0,
+                what,
+            });
+        }
+        for entry in &self.entries[first..] {
+            store.index.prefetch_bucket(entry.hash);
+        }
+        let mut keep = first;
+        for at in first..self.entries.len() {
+            let mut entry = self.entries[at];
+            if self.is_live(store, &mut entry) {
+                self.entries[keep] = entry;
+                keep += 1;
+            }
+        }
+        self.entries.truncate(keep);
+        self.at >= used
+    }
+
+    /// Whether a slot still points here; fills in counter and state.
+    fn is_live(&self, store: &Store, entry: &mut Entry) -> bool {
+        if entry.what == What::Chunk {
+            return owner_of(store, entry).is_some_and(|(counter, _)| {
+                entry.counter = counter as u8;
+                true
+            });
+        }
+        let Some(counter) = store.index.counter_of(entry.hash, entry.place) else {
+            return false;
+        };
+        entry.counter = counter.min(COUNTER_MAX) as u8;
+        let item = store.item(entry.place);
+        let header = item.header();
+        let fields = item.fields(&item.layout(header));
+        if store.is_gone(entry.place, &fields) && header.still(item.header_after_copy()) {
+            entry.what = What::Over;
+        }
+        true
+    }
+
+    fn decide(&mut self, store: &Store) {
+        self.phase = Phase::Apply;
+        let facts = SegmentFacts {
+            pool: Pool::Main,
+            used_bytes: store.segment(self.id).used() as u64,
+            referenced_bytes: self.referenced,
+        };
+        if policy::segment(&facts) == Whole::Relink {
+            self.phase = Phase::Relink;
+        }
+    }
+
+    fn apply(&mut self, store: &Store, books: &mut Books, pin: &Pin, entry: Entry) {
+        if entry.what == What::Over || self.is_flushed(store, entry) {
+            return self.drop_item(store, books, pin, entry, Cause::Expired, false);
+        }
+        // A hit since the gathering counts.
+        let counter = match entry.what {
+            What::Chunk => owner_of(store, &entry).map(|(counter, _)| counter),
+            _ => store.index.counter_of(entry.hash, entry.place),
+        };
+        let Some(counter) = counter else { return };
+        let pool = store.segment(self.id).pool();
+        let verdict = match self.mode {
+            Mode::Compact => Verdict::Keep {
+                counter: counter as u8,
+            },
+            _ => store.policy.item(
+                &store.setting,
+                &ItemFacts {
+                    pool,
+                    counter: counter as u8,
+                    size: entry.reserved as u64,
+                },
+            ),
+        };
+        match verdict {
+            Verdict::Keep { counter } => self.keep(store, books, pin, entry, counter as u32),
+            Verdict::Promote => self.keep(store, books, pin, entry, 0),
+            Verdict::Evict { ghost } => {
+                self.drop_item(store, books, pin, entry, Cause::Evicted, ghost)
+            }
+        }
+    }
+
+    /// Flushed since it was gathered: it must not be carried to a segment younger than the mark. (Chunks
+    /// go by their owner.)
+    fn is_flushed(&self, store: &Store, entry: Entry) -> bool {
+        let mark = store.flush.birth.load(Ordering::Acquire);
+        entry.what == What::Item && store.segment(self.id).birth() <= mark
+    }
+
+    /// Moves a survivor; where there is no room for it, it is evicted after all.
+    fn keep(&mut self, store: &Store, books: &mut Books, pin: &Pin, entry: Entry, counter: u32) {
+        let source = store.segment(self.id);
+        let target = super::moving::Target {
+            compaction: self.mode == Mode::Compact,
+            pool: match self.mode {
+                Mode::Compact => source.pool(),
+                _ => Pool::Main,
+            },
+            generation: source.generation(),
+        };
+        let moved = match entry.what {
+            What::Chunk => super::moving::move_chunk(store, pin, entry.hash, entry.place, target),
+            _ => super::moving::move_item(store, pin, entry.hash, entry.place, counter, target),
+        };
+        match moved {
+            super::moving::Moved::Done(bytes) => match self.mode {
+                Mode::Compact => {}
+                Mode::Probation => self.promoted += bytes as u64,
+                Mode::Main | Mode::Empty => self.kept += bytes as u64,
+            },
+            super::moving::Moved::Gone => {}
+            super::moving::Moved::Busy => self.busy.push(entry),
+            super::moving::Moved::NoRoom => {
+                self.drop_item(store, books, pin, entry, Cause::Evicted, true)
+            }
+        }
+    }
+
+    fn drop_item(
+        &mut self,
+        store: &Store,
+        books: &mut Books,
+        pin: &Pin,
+        entry: Entry,
+        cause: Cause,
+        ghost: bool,
+    ) {
+        let (hash, place) = match entry.what {
+            What::Chunk => match owner_of(store, &entry) {
+                Some((_, owner)) => (entry.hash, owner),
+                None => return,
+            },
+            _ => (entry.hash, entry.place),
+        };
+        let Some(seen) = store.see(place) else {
+            // Being overwritten this moment: the writer is done in less than a microsecond.
+            self.busy.push(entry);
+            return;
+        };
+        let Some(gone) = take(store, pin, hash, &seen, cause) else {
+            return;
+        };
+        books.gone.extend(gone);
+        if cause == Cause::Evicted {
+            store.facts.evicted.store(true, Ordering::Relaxed);
+            if ghost {
+                let generation = store.segment(self.id).generation();
+                let now = store.facts.now.load(Ordering::Relaxed);
+                store.with_ghosts(|ghosts| ghosts.insert(hash, generation, now));
+            }
+        }
+    }
+
+    fn count_main(&self, store: &Store) {
+        if self.promoted + self.kept == 0 {
+            return;
+        }
+        let from = store.segment(self.id).generation();
+        let mut generations = crate::sync::lock(&store.generations);
+        use crate::generation::Source;
+        if self.promoted > 0 {
+            generations.put_main(self.promoted, Source::New);
+        }
+        if self.kept > 0 {
+            generations.put_main(self.kept, Source::SecondChance(from));
+        }
+        store.facts.now.store(generations.now(), Ordering::Relaxed);
+    }
+}
+
+/// One off the counter of an item whose segment is relinked.
+fn age_item(store: &Store, entry: Entry) {
+    if entry.what == What::Item && entry.counter > 0 {
+        let less = entry.counter as u32 - 1;
+        store.index.set_counter(entry.hash, entry.place, less);
+    }
+}
+
+/// The live owner of a chunk: its counter and place.
+fn owner_of(store: &Store, chunk: &Entry) -> Option<(u32, Place)> {
+    let (_, number) = store.item(chunk.place).chunk_owner();
+    let found = store.index.find(chunk.hash, |place| {
+        store.see(place).is_some_and(|seen| {
+            seen.layout.kind == Kind::Chunked
+                && (number as usize) < store.chunk_count(&seen.layout)
+                && store
+                    .chunk_word(&seen, number as usize)
+                    .load(Ordering::Acquire)
+                    == chunk.place.raw()
+        })
+    })?;
+    Some((found.slot.counter(), found.slot.place()))
+}
+
+/// Takes an item out of the index and buries it. None: it was no longer there. The inner value is what
+/// to tell the listener.
+pub(super) fn take(
+    store: &Store,
+    pin: &Pin,
+    hash: u64,
+    seen: &Seen<'_>,
+    cause: Cause,
+) -> Option<Option<Gone>> {
+    let told = store
+        .listener
+        .as_ref()
+        .map(|listener| describe(seen, listener.values, cause));
+    if !store.index.remove_if(hash, seen.place) {
+        return None;
+    }
+    store.bury_item(seen);
+    store.counters.one(
+        pin,
+        match cause {
+            Cause::Evicted => Counter::Evicted,
+            Cause::Expired => Counter::Expired,
+            Cause::Removed | Cause::Replaced => Counter::Deleted,
+        },
+    );
+    Some(told)
+}
+
+/// Key (and value) of an item, for the listener.
+pub(crate) fn describe(seen: &Seen<'_>, values: bool, cause: Cause) -> Gone {
+    let mut key = Vec::with_capacity(seen.layout.key_bytes);
+    seen.item.append_key(&seen.layout, &mut key);
+    let value = (values && seen.layout.kind == Kind::Plain).then(|| value_of(seen, &seen.layout));
+    Gone { key, value, cause }
+}
+
+fn value_of(seen: &Seen<'_>, layout: &Layout) -> Vec<u8> {
+    let mut value = Vec::with_capacity(layout.value_bytes);
+    seen.item.append_value(layout, &mut value);
+    value
+}

@@ -1,0 +1,692 @@
+//! Reclaim: the only code that frees memory.
+//!
+//! ```text
+//! sealed segments queue here -> policy says which -> drain (gather, decide, apply) -> condemned -> free
+//! ```
+//! A background thread works between the low and the high watermark; a writer that finds no room makes
+//! bounded direct passes. Both take the one reclaim lock; a drain is resumable, so whoever holds the lock
+//! does a few items and lets go.
+//!
+//! Must hold: no lock but this one is held while a pin waits; callbacks run with neither.
+
+mod background;
+mod drain;
+mod moving;
+
+pub(crate) use background::{Background, Bell, Work};
+pub(crate) use drain::describe;
+
+use crate::config::{
+    Cause, CONDEMNED_MIN, CONDEMNED_SHARE, FRESH_SHARE, GHOSTS_PER_ITEM, STALL_WAIT,
+};
+use crate::ghost::Ghosts;
+use crate::location::Place;
+use crate::metrics::Counter;
+use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
+use crate::segment::{SegmentId, State};
+use crate::store::{Store, NO_MAIN, RESERVE_SEGMENTS};
+use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use drain::Drain;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Items a direct pass looks at before it lets go of the lock.
+const DIRECT_ITEMS: usize = 64;
+/// Items the background thread does in one go.
+const BACKGROUND_ITEMS: usize = 512;
+/// Segments looked at for compaction in one go.
+const CANDIDATES_MAX: usize = 1024;
+
+/// One item that left, to be told to the listener once no lock is held.
+pub(crate) struct Gone {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) cause: Cause,
+}
+
+pub(crate) struct Reclaim {
+    books: Mutex<Books>,
+    /// Signalled when a segment became free.
+    freed: Condvar,
+    waiting: Mutex<()>,
+    condemned_bytes: AtomicU64,
+    /// Bytes of budget the ghost table is short of.
+    ghosts_want: AtomicU64,
+    /// Extents the index is short of.
+    extents_wanted: AtomicU64,
+    pub(crate) evict: AtomicBool,
+    /// Largest item ever put in, bytes: part of the fresh floor.
+    pub(crate) item_bytes_max: AtomicU64,
+}
+
+/// The reclaimer's own books.
+struct Books {
+    /// Oldest first.
+    probation: VecDeque<SegmentId>,
+    /// By generation, oldest first.
+    main: VecDeque<SegmentId>,
+    condemned: VecDeque<(SegmentId, u64)>,
+    drain: Option<Drain>,
+    gone: Vec<Gone>,
+    /// Where the next look for candidates starts.
+    candidate_at: usize,
+    sealed_bytes: [u64; 2],
+}
+
+/// What a pass came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// Did some work; call again.
+    Some,
+    /// Nothing to do, or nothing that can be done now.
+    None,
+}
+
+impl Reclaim {
+    pub(crate) fn new(evict: bool) -> Reclaim {
+        Reclaim {
+            books: Mutex::new(Books {
+                probation: VecDeque::new(),
+                main: VecDeque::new(),
+                condemned: VecDeque::new(),
+                drain: None,
+                gone: Vec::new(),
+                candidate_at: 0,
+                sealed_bytes: [0; 2],
+            }),
+            freed: Condvar::new(),
+            waiting: Mutex::new(()),
+            condemned_bytes: AtomicU64::new(0),
+            ghosts_want: AtomicU64::new(0),
+            extents_wanted: AtomicU64::new(0),
+            evict: AtomicBool::new(evict),
+            item_bytes_max: AtomicU64::new(0),
+        }
+    }
+
+    /// Segments a writer could still open: free ones above the reserve and those the budget would give.
+    fn available(&self, store: &Store) -> usize {
+        (store.segments.free() + store.segments.could_add()).saturating_sub(RESERVE_SEGMENTS)
+    }
+
+    /// Low watermark: below it the background thread wakes.
+    fn low(store: &Store) -> usize {
+        1 + store.segments.owned() / 512
+    }
+
+    /// High watermark: here it stops.
+    fn high(store: &Store) -> usize {
+        Reclaim::low(store) + 1 + store.segments.owned() / 256
+    }
+
+    pub(crate) fn is_short(&self, store: &Store) -> bool {
+        self.available(store) <= Reclaim::low(store) || self.owes(store)
+    }
+
+    fn is_full_enough(&self, store: &Store) -> bool {
+        self.available(store) >= Reclaim::high(store) && !self.owes(store)
+    }
+
+    /// Extents must go back: to the system after the budget shrank, or to the index.
+    fn owes(&self, store: &Store) -> bool {
+        let withheld = store.segments.withheld_bytes();
+        store.budget.excess_bytes() > 0 || withheld > 0 && store.budget.free_bytes() < withheld
+    }
+
+    /// Keeps segments from taking what the index and the ghosts wait for.
+    fn withhold(&self, store: &Store) {
+        let extents = self.extents_wanted.load(Ordering::Relaxed) * crate::mem::EXTENT_BYTES as u64;
+        let ghosts = self.ghosts_want.load(Ordering::Relaxed);
+        store.segments.withhold(extents + ghosts);
+        if extents + ghosts == 0 {
+            store.segments.stop_emptying();
+        }
+    }
+
+    pub(crate) fn condemned_bytes(&self) -> u64 {
+        self.condemned_bytes.load(Ordering::Relaxed)
+    }
+
+    fn condemned_cap(store: &Store) -> u64 {
+        let memory = store.budget.limit_bytes();
+        let share = (memory as f64 * CONDEMNED_SHARE) as u64;
+        share.max(CONDEMNED_MIN.min(memory / 8))
+    }
+
+    /// A writer's share of the work, when room is getting short: bounded, and skipped if someone else is
+    /// at it. No pin may be held.
+    #[inline]
+    pub(crate) fn help(&self, store: &Store) {
+        if self.is_short(store) || store.ghosts_due() {
+            self.help_slowly(store);
+        }
+    }
+
+    #[cold]
+    fn help_slowly(&self, store: &Store) {
+        if let Ok(mut books) = self.books.try_lock() {
+            let pin = store.pin();
+            store.counters.one(&pin, Counter::DirectPasses);
+            drop(pin);
+            if store.ghosts_due() {
+                self.fit_ghosts(store);
+            }
+            if self.is_short(store) {
+                self.pass(store, &mut books, DIRECT_ITEMS);
+            }
+            self.finish(store, books);
+        }
+    }
+
+    /// Makes room for a writer that found none. False: refused, nothing came free in time.
+    /// No pin may be held.
+    pub(crate) fn make_room(&self, store: &Store) -> bool {
+        self.work_until(store, |reclaim, store| reclaim.available(store) > 0)
+    }
+
+    /// Makes an extent's worth of budget free for the index. False: refused.
+    pub(crate) fn make_extent(&self, store: &Store) -> bool {
+        self.extents_wanted.fetch_add(1, Ordering::Relaxed);
+        self.withhold(store);
+        let made = self.work_until(store, |_, store| {
+            store.budget.free_bytes() >= crate::mem::EXTENT_BYTES as u64
+        });
+        self.extents_wanted.fetch_sub(1, Ordering::Relaxed);
+        self.withhold(store);
+        made
+    }
+
+    fn work_until(&self, store: &Store, done: impl Fn(&Reclaim, &Store) -> bool) -> bool {
+        let mut stalls = 0;
+        loop {
+            if done(self, store) {
+                return true;
+            }
+            let mut books = lock(&self.books);
+            if done(self, store) {
+                return true;
+            }
+            let pin = store.pin();
+            store.counters.one(&pin, Counter::DirectPasses);
+            drop(pin);
+            let progress = self.pass(store, &mut books, DIRECT_ITEMS);
+            self.finish(store, books);
+            if progress == Progress::None {
+                stalls += 1;
+                if stalls > 2 {
+                    return done(self, store);
+                }
+                self.wait_for_pins(store);
+            }
+        }
+    }
+
+    /// Waits a moment for readers to unpin, writers to publish, guards to go.
+    fn wait_for_pins(&self, store: &Store) {
+        let pin = store.pin();
+        store.counters.one(&pin, Counter::ReclaimStalled);
+        drop(pin);
+        let waiting = lock(&self.waiting);
+        let _ = self
+            .freed
+            .wait_timeout(waiting, STALL_WAIT)
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+    }
+
+    /// Lets go of the lock, then tells the listener.
+    fn finish(&self, store: &Store, mut books: MutexGuard<'_, Books>) {
+        if books.gone.is_empty() {
+            return;
+        }
+        let gone = std::mem::take(&mut books.gone);
+        drop(books);
+        for item in gone {
+            store.tell(item.cause, &item.key, item.value.as_deref());
+        }
+    }
+
+    /// One bounded piece of work: up to `items` items.
+    fn pass(&self, store: &Store, books: &mut Books, items: usize) -> Progress {
+        self.queue_sealed(store, books);
+        let freed = self.free_condemned(store, books);
+        if books.drain.is_none() && !self.start(store, books) {
+            return if freed {
+                Progress::Some
+            } else {
+                Progress::None
+            };
+        }
+        let Some(mut drain) = books.drain.take() else {
+            return Progress::Some;
+        };
+        if drain.work(store, books, items) {
+            self.end(store, books, drain);
+            self.free_condemned(store, books);
+        } else {
+            books.drain = Some(drain);
+        }
+        Progress::Some
+    }
+
+    /// Takes newly sealed segments into the queues.
+    fn queue_sealed(&self, store: &Store, books: &mut Books) {
+        let sealed = std::mem::take(&mut *lock(&store.sealed));
+        for id in sealed {
+            let segment = store.segment(id);
+            books.sealed_bytes[pool_at(segment.pool())] += segment.used() as u64;
+            match segment.pool() {
+                Pool::Probation => books.probation.push_back(id),
+                Pool::Main => {
+                    let generation = segment.generation();
+                    let at = books
+                        .main
+                        .partition_point(|&other| store.segment(other).generation() <= generation);
+                    books.main.insert(at, id);
+                }
+            }
+        }
+        self.publish_oldest(store, books);
+    }
+
+    fn publish_oldest(&self, store: &Store, books: &Books) {
+        let oldest = books
+            .main
+            .front()
+            .map_or(NO_MAIN, |&id| store.segment(id).generation());
+        store.facts.oldest_main.store(oldest, Ordering::Relaxed);
+    }
+
+    /// Frees what no pin and no guard holds any more. True if anything came free.
+    fn free_condemned(&self, store: &Store, books: &mut Books) -> bool {
+        let mut freed = false;
+        if books
+            .condemned
+            .front()
+            .is_some_and(|&(_, epoch)| !store.domain.passed(epoch))
+        {
+            // Two steps are needed; without other pinned threads both succeed at once.
+            let _ = store.domain.try_advance() && store.domain.try_advance();
+        }
+        for _ in 0..books.condemned.len() {
+            let Some((id, epoch)) = books.condemned.pop_front() else {
+                break;
+            };
+            let segment = store.segment(id);
+            let held = segment.holds.load(Ordering::SeqCst) != 0;
+            if held || !store.domain.passed(epoch) {
+                books.condemned.push_back((id, epoch));
+                continue;
+            }
+            store.segments.free_condemned(id);
+            self.condemned_bytes
+                .fetch_sub(store.segments.bytes() as u64, Ordering::Relaxed);
+            freed = true;
+        }
+        if freed {
+            while self.owes(store) && store.segments.give_back_extent() {}
+            self.freed.notify_all();
+        }
+        freed
+    }
+
+    /// Chooses and starts the next drain. False: nothing can be drained now.
+    fn start(&self, store: &Store, books: &mut Books) -> bool {
+        if self.condemned_bytes() >= Reclaim::condemned_cap(store) {
+            return false;
+        }
+        if self.owes(store) {
+            if store.segments.give_back_extent() {
+                return true;
+            }
+            if let Some(started) = self.start_emptying(store, books) {
+                return started;
+            }
+        }
+        let facts = self.pool_facts(store, books);
+        let evict = self.evict.load(Ordering::Relaxed);
+        match policy::next(&store.setting, &facts) {
+            Next::Expire(candidate) | Next::Compact(candidate) => {
+                let id = SegmentId(candidate.segment);
+                let mode = drain::Mode::Compact;
+                self.unqueue(store, books, id) && self.begin(store, books, id, mode)
+            }
+            _ if !evict => false,
+            Next::Drain(pool) => self.start_oldest(store, books, pool),
+            Next::Seal(pool) => {
+                let mut closed = false;
+                for lane in store.lanes.of_pool(pool) {
+                    closed |= lane.close(store);
+                }
+                if !closed && pool == Pool::Main {
+                    closed |= store.lanes.survivors.close(store);
+                    closed |= store.lanes.compaction.close(store);
+                }
+                closed
+            }
+            Next::Nothing => false,
+        }
+    }
+
+    /// Drains the oldest segment of a pool that nobody is still writing in.
+    fn start_oldest(&self, store: &Store, books: &mut Books, pool: Pool) -> bool {
+        let queue = match pool {
+            Pool::Probation => &books.probation,
+            Pool::Main => &books.main,
+        };
+        let Some(id) = queue.iter().copied().find(|&id| self.is_settled(store, id)) else {
+            return false;
+        };
+        let mode = match pool {
+            Pool::Probation => drain::Mode::Probation,
+            Pool::Main => drain::Mode::Main,
+        };
+        self.unqueue(store, books, id) && self.begin(store, books, id, mode)
+    }
+
+    /// Drains what is left in the extent that is to be given back.
+    fn start_emptying(&self, store: &Store, books: &mut Books) -> Option<bool> {
+        let segments = store.segments.empty_one_extent();
+        for lane in store.lanes.all() {
+            if lane.open().is_some_and(|(id, _)| segments.contains(&id)) {
+                lane.close(store);
+            }
+        }
+        self.queue_sealed(store, books);
+        let sealed = segments
+            .into_iter()
+            .find(|&id| store.segment(id).state() == State::Sealed && self.is_settled(store, id))?;
+        let mode = match store.segment(sealed).pool() {
+            Pool::Probation => drain::Mode::Probation,
+            Pool::Main => drain::Mode::Empty,
+        };
+        Some(self.unqueue(store, books, sealed) && self.begin(store, books, sealed, mode))
+    }
+
+    /// Whether all who reserved in a sealed segment have published.
+    fn is_settled(&self, store: &Store, id: SegmentId) -> bool {
+        let segment = store.segment(id);
+        if segment.writers.load(Ordering::SeqCst) != 0 {
+            return false;
+        }
+        let sealed = segment.sealed_epoch();
+        store.domain.passed(sealed)
+            || (store.domain.try_advance() && store.domain.try_advance())
+                && store.domain.passed(sealed)
+    }
+
+    fn unqueue(&self, store: &Store, books: &mut Books, id: SegmentId) -> bool {
+        let pool = store.segment(id).pool();
+        let queue = match pool {
+            Pool::Probation => &mut books.probation,
+            Pool::Main => &mut books.main,
+        };
+        let Some(at) = queue.iter().position(|&other| other == id) else {
+            return false;
+        };
+        queue.remove(at);
+        books.sealed_bytes[pool_at(pool)] -= store.segment(id).used() as u64;
+        self.publish_oldest(store, books);
+        true
+    }
+
+    fn begin(&self, store: &Store, books: &mut Books, id: SegmentId, mode: drain::Mode) -> bool {
+        store.segment(id).start_drain();
+        books.drain = Some(Drain::new(id, mode));
+        true
+    }
+
+    /// The drain is done: relink or condemn its segment.
+    fn end(&self, store: &Store, books: &mut Books, drain: Drain) {
+        let id = drain.id();
+        let segment = store.segment(id);
+        let pin = store.pin();
+        if drain.relinks() {
+            let mut generations = lock(&store.generations);
+            let now = generations.relink_main(segment.generation());
+            generations.put_main(segment.used() as u64, crate::generation::Source::New);
+            store.facts.now.store(generations.now(), Ordering::Relaxed);
+            drop(generations);
+            segment.relink(now);
+            books.sealed_bytes[pool_at(Pool::Main)] += segment.used() as u64;
+            books.main.push_back(id);
+            store.counters.one(&pin, Counter::SegmentsRelinked);
+        } else {
+            match segment.pool() {
+                Pool::Main => {
+                    lock(&store.generations).free_main(segment.generation());
+                    store.facts.main_segments.fetch_sub(1, Ordering::Relaxed);
+                }
+                Pool::Probation => {
+                    store
+                        .facts
+                        .probation_segments
+                        .fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            segment.condemn();
+            self.condemned_bytes
+                .fetch_add(store.segments.bytes() as u64, Ordering::Relaxed);
+            books.condemned.push_back((id, store.domain.epoch()));
+            store.counters.one(&pin, drain.counter());
+        }
+        drop(pin);
+        self.publish_oldest(store, books);
+        self.fit_ghosts(store);
+    }
+
+    fn pool_facts(&self, store: &Store, books: &mut Books) -> PoolFacts {
+        let segment_bytes = store.segments.bytes() as u64;
+        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
+        let side = |pool: Pool, sealed: u32, sealed_bytes: u64| {
+            let open_bytes: u64 = store
+                .lanes
+                .of_pool(pool)
+                .iter()
+                .filter_map(|lane| lane.open())
+                .map(|(_, used)| used as u64)
+                .sum();
+            PoolSide {
+                used_bytes: sealed_bytes + open_bytes,
+                sealed,
+                open_bytes,
+            }
+        };
+        let largest = self.item_bytes_max.load(Ordering::Relaxed);
+        let floor = ((capacity as f64 * FRESH_SHARE) as u64)
+            .max(4 * segment_bytes)
+            .max(largest)
+            .min(capacity / 4);
+        PoolFacts {
+            probation: side(
+                Pool::Probation,
+                books.probation.len() as u32,
+                books.sealed_bytes[0],
+            ),
+            main: side(Pool::Main, books.main.len() as u32, books.sealed_bytes[1]),
+            capacity_bytes: capacity,
+            segment_bytes,
+            fresh_min_bytes: floor,
+            most_freed: self.most_freed(store, books),
+        }
+    }
+
+    /// The segment whose dead and expired bytes are most worth a copy of the rest; looks at a window of
+    /// the table at a time.
+    fn most_freed(&self, store: &Store, books: &mut Books) -> Option<Candidate> {
+        let now_s = store.time.now_s();
+        let queued: usize = books.main.len() + books.probation.len();
+        if queued == 0 {
+            return None;
+        }
+        let window = queued.min(CANDIDATES_MAX);
+        let start = books.candidate_at % queued;
+        books.candidate_at = start + window;
+        let ids = books
+            .main
+            .iter()
+            .chain(books.probation.iter())
+            .cycle()
+            .skip(start)
+            .take(window)
+            .copied();
+        let flushed = store.flush.birth.load(Ordering::Acquire);
+        let candidates = ids.map(|id| {
+            let segment = store.segment(id);
+            let gone = segment.birth() <= flushed;
+            Candidate {
+                segment: id.0,
+                pool: segment.pool(),
+                used_bytes: segment.used() as u64,
+                dead_bytes: segment.dead() as u64,
+                expired_bytes: if gone {
+                    segment.live() as u64
+                } else {
+                    segment.expiring.expired(now_s)
+                },
+            }
+        });
+        let best = policy::most_freed(candidates, store.segments.bytes() as u64)?;
+        self.is_settled(store, SegmentId(best.segment))
+            .then_some(best)
+    }
+
+    /// Makes the ghost table fit the number of items the cache holds. First made when the cache is nearly
+    /// full: a cache that holds everything needs no ghosts.
+    pub(crate) fn fit_ghosts(&self, store: &Store) {
+        let mean = store.policy.mean_size();
+        let have = store.with_ghosts(Ghosts::lines).unwrap_or(0);
+        if mean <= 0.0 || have == 0 && !store.is_nearly_full() {
+            return;
+        }
+        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
+        let ghosts = capacity as f64 / mean * GHOSTS_PER_ITEM;
+        let lines = (ghosts / crate::ghost::GHOSTS_PER_LINE as f64)
+            .ceil()
+            .max(1.0) as u64;
+        let close = have as f64 >= lines as f64 * 0.8 && have as f64 <= lines as f64 * 1.25;
+        if have == 0 || !close {
+            self.replace_ghosts(store, lines);
+        }
+    }
+
+    /// Pays for a table of `lines` and fills it from the old one, or asks for the budget to do so later.
+    fn replace_ghosts(&self, store: &Store, lines: u64) {
+        let bytes = lines * crate::ghost::LINE_BYTES;
+        let before = store.ghost_bytes();
+        if !store.budget.try_charge(bytes) {
+            self.ghosts_want.store(bytes, Ordering::Relaxed);
+            self.withhold(store);
+            return;
+        }
+        self.ghosts_want.store(0, Ordering::Relaxed);
+        self.withhold(store);
+        let now = store.facts.now.load(Ordering::Relaxed);
+        let table = store
+            .with_ghosts(|old| old.resized(lines, now))
+            .unwrap_or_else(|| Ghosts::new(lines));
+        store.set_ghosts(Some(Arc::new(table)));
+        store.budget.uncharge(before);
+    }
+
+    /// Drops expired and flushed items of segments that are mostly dead, though nobody needs room yet.
+    /// True if it did something.
+    pub(crate) fn sweep(&self, store: &Store) -> bool {
+        let mut books = lock(&self.books);
+        self.queue_sealed(store, &mut books);
+        if books.drain.is_none() {
+            let Some(best) = self.most_freed(store, &mut books) else {
+                let freed = self.free_condemned(store, &mut books);
+                return freed;
+            };
+            // Half dead: its live rest is cheap to move and its index slots are worth having back.
+            if best.freed_bytes() * 2 < best.used_bytes {
+                return false;
+            }
+            let id = SegmentId(best.segment);
+            if !self.unqueue(store, &mut books, id) {
+                return false;
+            }
+            self.begin(store, &mut books, id, drain::Mode::Compact);
+        }
+        let progress = self.pass(store, &mut books, BACKGROUND_ITEMS);
+        self.finish(store, books);
+        progress == Progress::Some
+    }
+
+    /// One go of the background thread. False when there is nothing (more) to do.
+    pub(crate) fn work(&self, store: &Store) -> bool {
+        let mut books = lock(&self.books);
+        let progress = self.pass(store, &mut books, BACKGROUND_ITEMS);
+        self.finish(store, books);
+        progress == Progress::Some
+    }
+
+    /// Drops the slot of a gone item that a reader stumbled on, if it still is there.
+    pub(crate) fn expire_at(&self, store: &Store, hash: u64, place: Place) {
+        let pin = store.pin();
+        let Some(seen) = store.see(place) else { return };
+        if !store.is_gone(place, &seen.fields) || !seen.header.still(seen.item.header_after_copy())
+        {
+            return;
+        }
+        let gone = drain::take(store, &pin, hash, &seen, Cause::Expired);
+        drop(pin);
+        if let Some(Some(gone)) = gone {
+            store.tell(gone.cause, &gone.key, gone.value.as_deref());
+        }
+    }
+
+    /// After a flush: the mark can be forgotten once no segment from before it is left.
+    pub(crate) fn forget_flush(&self, store: &Store) {
+        let mark = store.flush.birth.load(Ordering::Acquire);
+        if mark == 0 {
+            return;
+        }
+        let old = |state: State| {
+            store
+                .segments
+                .in_state(state)
+                .any(|id| store.segment(id).birth() <= mark)
+        };
+        if [State::Open, State::Sealed, State::Draining]
+            .into_iter()
+            .any(old)
+        {
+            return;
+        }
+        let _ = store
+            .flush
+            .birth
+            .compare_exchange(mark, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Works until the budget is no longer exceeded. False: guards or pins keep too much.
+    pub(crate) fn shrink(&self, store: &Store) -> bool {
+        let fits = self.work_until(store, |_, store| store.budget.excess_bytes() == 0);
+        let books = lock(&self.books);
+        self.withhold(store);
+        self.fit_ghosts(store);
+        drop(books);
+        fits
+    }
+
+    /// Runs `change` while reclaim stands still.
+    pub(crate) fn while_still(&self, change: impl FnOnce()) {
+        let books = lock(&self.books);
+        change();
+        drop(books);
+    }
+
+    /// Queued segments of each pool, for statistics.
+    pub(crate) fn queued(&self) -> (usize, usize) {
+        let books = lock(&self.books);
+        (books.probation.len(), books.main.len())
+    }
+}
+
+fn pool_at(pool: Pool) -> usize {
+    match pool {
+        Pool::Probation => 0,
+        Pool::Main => 1,
+    }
+}

@@ -1,0 +1,196 @@
+//! Moving one item, or one chunk of a large value, to another segment.
+//!
+//! An item is frozen first, so that no overwrite is lost between the copy and the turn of the slot; a
+//! token that a client holds travels with it. A chunk needs no freeze: its bytes never change, and its
+//! place in the owner's table is turned by one compare-exchange, which a concurrent removal wins.
+
+use crate::item::{Kind, Record, CHUNK_PREFIX};
+use crate::location::Place;
+use crate::mem::Pin;
+use crate::metrics::Counter;
+use crate::policy::Pool;
+use crate::store::Store;
+use crate::sync::Ordering;
+use crate::writer::{Opening, Reserved};
+
+/// Where survivors go.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    /// To the compaction lane, which keeps the age.
+    pub(super) compaction: bool,
+    pub(super) pool: Pool,
+    pub(super) generation: u32,
+}
+
+pub(super) enum Moved {
+    /// Bytes it takes in its new place.
+    Done(usize),
+    /// Somebody removed or replaced it meanwhile.
+    Gone,
+    /// A writer holds it: come back.
+    Busy,
+    NoRoom,
+}
+
+pub(super) fn move_item(
+    store: &Store,
+    pin: &Pin,
+    hash: u64,
+    from: Place,
+    counter: u32,
+    target: Target,
+) -> Moved {
+    let item = store.item(from);
+    let header = item.header();
+    if header.busy() || !item.try_freeze(header) {
+        return Moved::Busy;
+    }
+    let moved = copy_frozen(store, pin, hash, from, counter, target);
+    if !matches!(moved, Moved::Done(_)) {
+        item.unfreeze();
+    }
+    moved
+}
+
+fn copy_frozen(
+    store: &Store,
+    pin: &Pin,
+    hash: u64,
+    from: Place,
+    counter: u32,
+    target: Target,
+) -> Moved {
+    let item = store.item(from);
+    let header = item.header();
+    let layout = item.layout(header);
+    let mut fields = item.fields(&layout);
+    if header.token_out() && fields.token.is_none() {
+        fields.token = Some(store.segments.token(from, header.version()));
+    }
+    let mut key = Vec::with_capacity(layout.key_bytes);
+    item.append_key(&layout, &mut key);
+    let chunked = layout.kind == Kind::Chunked;
+    let payload = match chunked {
+        true => 8 * store.chunk_count(&layout),
+        false => layout.value_bytes,
+    };
+    let mut value = Vec::new();
+    if !chunked {
+        value.reserve(payload);
+        item.append_value(&layout, &mut value);
+    }
+    let record = Record {
+        key: &key,
+        fields,
+        value: &value,
+    };
+    let bytes = match chunked {
+        true => crate::item::long_bytes(key.len(), &fields, payload, 8),
+        false => record.bytes(),
+    };
+    let wide = chunked || !record.is_small();
+    let Some(to) = reserve(store, pin, bytes, wide, target) else {
+        return Moved::NoRoom;
+    };
+    if chunked {
+        copy_table(store, from, to, &record, layout.value_bytes, bytes);
+    } else {
+        store.write(to, &record, bytes);
+    }
+    if !store.index.move_if(hash, from, to, Some(counter)) {
+        store.bury(to, bytes, 0);
+        return Moved::Gone;
+    }
+    store.book_expiry(to, bytes, fields.expires_ms);
+    store.bury(from, layout.reserved, fields.expires_ms);
+    store.counters.one(pin, Counter::Moved);
+    store.counters.add(pin, Counter::MovedBytes, bytes as u64);
+    Moved::Done(bytes)
+}
+
+/// Copies the head of a chunked item. Reclaim is the only one that turns chunk places, and it is here.
+fn copy_table(
+    store: &Store,
+    from: Place,
+    to: Place,
+    record: &Record<'_>,
+    value_bytes: usize,
+    bytes: usize,
+) {
+    let head = store.item(to);
+    head.write_long_head(
+        Kind::Chunked,
+        record.key,
+        &record.fields,
+        value_bytes,
+        bytes,
+    );
+    let (Some(old), Some(new)) = (store.see(from), store.see(to)) else {
+        unreachable!("both are ours: one frozen, one unpublished");
+    };
+    for number in 0..store.chunk_count(&new.layout) {
+        let place = store.chunk_word(&old, number).load(Ordering::Acquire);
+        store
+            .chunk_word(&new, number)
+            .store(place, Ordering::Release);
+    }
+}
+
+pub(super) fn move_chunk(
+    store: &Store,
+    pin: &Pin,
+    owner: u64,
+    from: Place,
+    target: Target,
+) -> Moved {
+    let item = store.item(from);
+    let layout = item.layout(item.header());
+    let (_, number) = item.chunk_owner();
+    let bytes = layout.reserved;
+    let Some(to) = reserve(store, pin, bytes, true, target) else {
+        return Moved::NoRoom;
+    };
+    let copy = store.item(to);
+    copy.write_chunk_head(owner, number, layout.value_bytes, bytes);
+    store.region().copy_within(
+        from.offset() + CHUNK_PREFIX,
+        to.offset() + CHUNK_PREFIX,
+        layout.value_bytes,
+    );
+    let turned = store.index.find(owner, |place| {
+        store.see(place).is_some_and(|seen| {
+            seen.layout.kind == Kind::Chunked
+                && (number as usize) < store.chunk_count(&seen.layout)
+                && store
+                    .chunk_word(&seen, number as usize)
+                    .compare_exchange(from.raw(), to.raw(), Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+        })
+    });
+    if turned.is_none() {
+        store.bury(to, bytes, 0);
+        return Moved::Gone;
+    }
+    store.bury(from, bytes, 0);
+    store.counters.add(pin, Counter::MovedBytes, bytes as u64);
+    Moved::Done(bytes)
+}
+
+fn reserve(store: &Store, pin: &Pin, bytes: usize, wide: bool, target: Target) -> Option<Place> {
+    let to_main = target.pool == Pool::Main;
+    let lane = match (to_main, target.compaction) {
+        (true, true) => &store.lanes.compaction,
+        (true, false) => &store.lanes.survivors,
+        (false, _) => store.lanes.of(Pool::Probation),
+    };
+    let opening = Opening {
+        pool: target.pool,
+        source: (to_main && target.compaction).then_some(target.generation),
+        reserve: 0,
+        now_s: store.time.now_s(),
+    };
+    match lane.reserve(&store.segments, pin, bytes, wide, opening, store) {
+        Reserved::At(place) => Some(place),
+        Reserved::Full => None,
+    }
+}

@@ -1,0 +1,528 @@
+//! Segments: fixed parts of extents, filled from front to end, sealed, drained, reused.
+//!
+//! ```text
+//! Free --open--> Open --seal--> Sealed --drain--> Draining --retire--> Condemned --no pin, no hold--> Free
+//!   open: whoever fills a lane (lane lock)      drain, retire: the reclaimer (reclaim lock)
+//!   seal: the writer whose item did not fit     Condemned -> Free: the reclaimer, epochs later
+//!   Draining -> Sealed: relinked whole to the young end
+//! ```
+//! Owns the table of segments and the free list. A sealed segment may still be written by pinned writers
+//! who reserved before; it is drained only when the epoch has passed its sealing, and when no long
+//! write (`writers`) is under way in it. `holds` count guards that outlive a pin.
+//!
+//! Must hold: at most one state change at a time a segment; a Free segment has no slot pointing into it.
+
+use crate::expiry::ExpiringBytes;
+use crate::location::{Place, UNIT_BYTES};
+use crate::mem::{ExtentId, Extents, EXTENT_BYTES};
+use crate::policy::Pool;
+use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
+
+/// The n-th segment place of the item region.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct SegmentId(pub(crate) u32);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Free = 0,
+    Open = 1,
+    Sealed = 2,
+    Draining = 3,
+    Condemned = 4,
+}
+
+const STATES: [State; 5] = [
+    State::Free,
+    State::Open,
+    State::Sealed,
+    State::Draining,
+    State::Condemned,
+];
+
+/// What is known of one segment.
+pub(crate) struct Segment {
+    state: AtomicU32,
+    /// Pool in the top bit, generation below.
+    pool: AtomicU32,
+    birth: AtomicU64,
+    sealed_epoch: AtomicU64,
+    used: AtomicU32,
+    dead: AtomicU32,
+    /// Long writes under way: their bytes are being filled in without a pin.
+    pub(crate) writers: AtomicU32,
+    /// Guards that hold bytes of this segment without a pin.
+    pub(crate) holds: AtomicU32,
+    pub(crate) expiring: ExpiringBytes,
+}
+
+const MAIN: u32 = 1 << 31;
+
+impl Segment {
+    fn new() -> Segment {
+        Segment {
+            state: AtomicU32::new(State::Free as u32),
+            pool: AtomicU32::new(0),
+            birth: AtomicU64::new(0),
+            sealed_epoch: AtomicU64::new(0),
+            used: AtomicU32::new(0),
+            dead: AtomicU32::new(0),
+            writers: AtomicU32::new(0),
+            holds: AtomicU32::new(0),
+            expiring: ExpiringBytes::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        STATES[self.state.load(Ordering::Acquire) as usize]
+    }
+
+    fn go(&self, from: State, to: State) {
+        let was = self.state.compare_exchange(
+            from as u32,
+            to as u32,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        assert!(was.is_ok(), "segment {from:?} -> {to:?} from {was:?}");
+    }
+
+    /// Whether items here may be overwritten in place: not while it is being emptied.
+    #[inline(always)]
+    pub(crate) fn writable(&self) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        state == State::Open as u32 || state == State::Sealed as u32
+    }
+
+    pub(crate) fn pool(&self) -> Pool {
+        if self.pool.load(Ordering::Relaxed) & MAIN != 0 {
+            Pool::Main
+        } else {
+            Pool::Probation
+        }
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.pool.load(Ordering::Relaxed) & !MAIN
+    }
+
+    /// A number no segment had before: grows with every opening.
+    #[inline(always)]
+    pub(crate) fn birth(&self) -> u64 {
+        self.birth.load(Ordering::Relaxed)
+    }
+
+    /// Bytes appended, once sealed.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Acquire) as usize
+    }
+
+    /// Bytes of records that no slot points to any more.
+    pub(crate) fn dead(&self) -> usize {
+        (self.dead.load(Ordering::Relaxed) as usize).min(self.used())
+    }
+
+    /// Dead bytes of a segment that is still open.
+    pub(crate) fn dead_so_far(&self) -> usize {
+        self.dead.load(Ordering::Relaxed) as usize
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.used() - self.dead()
+    }
+
+    /// Books bytes as dead.
+    #[inline]
+    pub(crate) fn bury(&self, bytes: usize) {
+        self.dead.fetch_add(bytes as u32, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sealed_epoch(&self) -> u64 {
+        self.sealed_epoch.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn start_drain(&self) {
+        self.go(State::Sealed, State::Draining);
+    }
+
+    /// Back to Sealed at the young end.
+    pub(crate) fn relink(&self, generation: u32) {
+        self.pool.store(MAIN | generation, Ordering::Relaxed);
+        self.go(State::Draining, State::Sealed);
+    }
+
+    /// Back to Sealed as it was: a drain was given up.
+    pub(crate) fn stop_drain(&self) {
+        self.go(State::Draining, State::Sealed);
+    }
+
+    pub(crate) fn condemn(&self) {
+        self.go(State::Draining, State::Condemned);
+    }
+}
+
+/// All segments of the hot tier.
+pub(crate) struct Segments {
+    extents: Extents,
+    bytes: usize,
+    shift: u32,
+    table: Box<[Segment]>,
+    books: Mutex<Books>,
+    next_birth: AtomicU64,
+    /// Lengths of the free list and of segments in use, for readers without the lock.
+    free: AtomicU32,
+    owned: AtomicU32,
+    /// Free budget that segments leave to others: the index, the ghosts.
+    withheld_bytes: AtomicU64,
+}
+
+struct Books {
+    free: Vec<SegmentId>,
+    /// How many segments of each extent are free.
+    free_in_extent: Vec<u8>,
+    /// An extent being emptied: nothing new is opened in it.
+    emptying: Option<ExtentId>,
+}
+
+impl Segments {
+    pub(crate) fn new(extents: Extents, bytes: usize, first_birth: u64) -> Segments {
+        assert!(bytes.is_power_of_two() && EXTENT_BYTES % bytes == 0);
+        let count = extents.capacity() as usize * (EXTENT_BYTES / bytes);
+        Segments {
+            bytes,
+            shift: bytes.trailing_zeros(),
+            table: (0..count).map(|_| Segment::new()).collect(),
+            books: Mutex::new(Books {
+                free: Vec::new(),
+                free_in_extent: vec![0; extents.capacity() as usize],
+                emptying: None,
+            }),
+            extents,
+            next_birth: AtomicU64::new(first_birth),
+            free: AtomicU32::new(0),
+            owned: AtomicU32::new(0),
+            withheld_bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn extents(&self) -> &Extents {
+        &self.extents
+    }
+
+    /// Bytes of a segment.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn per_extent(&self) -> usize {
+        EXTENT_BYTES / self.bytes
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, id: SegmentId) -> &Segment {
+        &self.table[id.0 as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn id_of(&self, place: Place) -> SegmentId {
+        SegmentId((place.offset() >> self.shift) as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) fn of(&self, place: Place) -> &Segment {
+        self.get(self.id_of(place))
+    }
+
+    /// Offset of a segment's first byte in the item region.
+    pub(crate) fn start(&self, id: SegmentId) -> usize {
+        (id.0 as usize) << self.shift
+    }
+
+    /// Free segments at hand, without those the budget could still give.
+    pub(crate) fn free(&self) -> usize {
+        self.free.load(Ordering::Relaxed) as usize
+    }
+
+    /// Segments that exist, free or not.
+    pub(crate) fn owned(&self) -> usize {
+        self.owned.load(Ordering::Relaxed) as usize
+    }
+
+    /// Bytes of the table itself.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        (self.table.len() * std::mem::size_of::<Segment>()) as u64
+    }
+
+    /// The youngest birth number given so far.
+    pub(crate) fn last_birth(&self) -> u64 {
+        self.next_birth.load(Ordering::SeqCst) - 1
+    }
+
+    /// Opens a free segment, taking an extent from the budget if need be, but leaves `reserve` free
+    /// ones behind. None: no room.
+    pub(crate) fn open(
+        &self,
+        pool: Pool,
+        generation: u32,
+        reserve: usize,
+        now_s: u32,
+    ) -> Option<SegmentId> {
+        let id = self.take_free(reserve)?;
+        let segment = self.get(id);
+        let main = if pool == Pool::Main { MAIN } else { 0 };
+        segment.pool.store(main | generation, Ordering::Relaxed);
+        segment.used.store(0, Ordering::Relaxed);
+        segment.dead.store(0, Ordering::Relaxed);
+        segment.expiring.reset(now_s);
+        segment.birth.store(
+            self.next_birth.fetch_add(1, Ordering::SeqCst),
+            Ordering::Relaxed,
+        );
+        segment.go(State::Free, State::Open);
+        Some(id)
+    }
+
+    fn take_free(&self, reserve: usize) -> Option<SegmentId> {
+        let mut books = lock(&self.books);
+        while books.free.len() <= reserve {
+            self.add_extent(&mut books)?;
+        }
+        let at = match books.emptying {
+            None => books.free.len().checked_sub(1),
+            Some(extent) => books
+                .free
+                .iter()
+                .rposition(|&id| self.extent_of(id) != extent),
+        }?;
+        let id = books.free.remove(at);
+        books.free_in_extent[self.extent_of(id).0 as usize] -= 1;
+        self.publish_lengths(&books);
+        Some(id)
+    }
+
+    /// Leaves so much free budget to others from now on.
+    pub(crate) fn withhold(&self, bytes: u64) {
+        self.withheld_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn withheld_bytes(&self) -> u64 {
+        self.withheld_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Segments that free budget and address space would still give.
+    pub(crate) fn could_add(&self) -> usize {
+        let budget = self
+            .extents
+            .budget_free()
+            .saturating_sub(self.withheld_bytes());
+        let extents = (budget / EXTENT_BYTES as u64)
+            .min((self.extents.capacity() - self.extents.taken()) as u64);
+        extents as usize * self.per_extent()
+    }
+
+    fn add_extent(&self, books: &mut Books) -> Option<()> {
+        if self.could_add() == 0 && !self.extents.has_warm() {
+            return None;
+        }
+        let extent = self.extents.take()?;
+        let per = self.per_extent() as u32;
+        // Pushed from high to low: the lowest address is opened first.
+        for n in (0..per).rev() {
+            books.free.push(SegmentId(extent.0 * per + n));
+        }
+        books.free_in_extent[extent.0 as usize] = per as u8;
+        self.owned.fetch_add(per, Ordering::Relaxed);
+        self.publish_lengths(books);
+        Some(())
+    }
+
+    fn publish_lengths(&self, books: &Books) {
+        self.free.store(books.free.len() as u32, Ordering::Relaxed);
+    }
+
+    fn extent_of(&self, id: SegmentId) -> ExtentId {
+        ExtentId(id.0 / self.per_extent() as u32)
+    }
+
+    /// Seals an open segment at `used` bytes.
+    pub(crate) fn seal(&self, id: SegmentId, used: usize, epoch: u64) {
+        let segment = self.get(id);
+        segment.used.store(used as u32, Ordering::Release);
+        segment.sealed_epoch.store(epoch, Ordering::Relaxed);
+        segment.go(State::Open, State::Sealed);
+    }
+
+    /// A condemned segment that nobody pins or holds becomes free.
+    pub(crate) fn free_condemned(&self, id: SegmentId) {
+        let segment = self.get(id);
+        assert!(
+            segment.holds.load(Ordering::SeqCst) == 0
+                && segment.writers.load(Ordering::SeqCst) == 0
+        );
+        segment.go(State::Condemned, State::Free);
+        let mut books = lock(&self.books);
+        books.free.push(id);
+        books.free_in_extent[self.extent_of(id).0 as usize] += 1;
+        self.publish_lengths(&books);
+    }
+
+    /// Gives one wholly free extent back to the budget. False when there is none.
+    pub(crate) fn give_back_extent(&self) -> bool {
+        if self.extents.drop_warm() {
+            return true;
+        }
+        let per = self.per_extent() as u8;
+        let extent = {
+            let mut books = lock(&self.books);
+            let whole = books.free_in_extent.iter().rposition(|&free| free == per);
+            let Some(extent) = whole.map(|n| ExtentId(n as u32)) else {
+                return false;
+            };
+            books.free.retain(|&id| self.extent_of(id) != extent);
+            books.free_in_extent[extent.0 as usize] = 0;
+            if books.emptying == Some(extent) {
+                books.emptying = None;
+            }
+            self.owned.fetch_sub(per as u32, Ordering::Relaxed);
+            self.publish_lengths(&books);
+            extent
+        };
+        self.extents.give_back(extent);
+        true
+    }
+
+    /// Chooses the extent that is nearest to being free, so that it can be emptied: nothing is opened
+    /// in it any more. Returns its segments.
+    pub(crate) fn empty_one_extent(&self) -> Vec<SegmentId> {
+        let per = self.per_extent() as u32;
+        let mut books = lock(&self.books);
+        let chosen = books.emptying.or_else(|| {
+            (0..self.extents.capacity())
+                .filter(|&n| self.is_owned(&books, n))
+                .max_by_key(|&n| (books.free_in_extent[n as usize], n))
+                .map(ExtentId)
+        });
+        books.emptying = chosen;
+        chosen
+            .map(|extent| (0..per).map(|n| SegmentId(extent.0 * per + n)).collect())
+            .unwrap_or_default()
+    }
+
+    fn is_owned(&self, books: &Books, extent: u32) -> bool {
+        let per = self.per_extent() as u32;
+        books.free_in_extent[extent as usize] > 0
+            || (0..per).any(|n| self.get(SegmentId(extent * per + n)).state() != State::Free)
+    }
+
+    /// Nobody waits for an emptied extent any more.
+    pub(crate) fn stop_emptying(&self) {
+        lock(&self.books).emptying = None;
+    }
+
+    /// All segments in this state. Walks the table.
+    pub(crate) fn in_state(&self, state: State) -> impl Iterator<Item = SegmentId> + '_ {
+        let wanted = state as u32;
+        self.table
+            .iter()
+            .enumerate()
+            .filter(move |(_, segment)| segment.state.load(Ordering::Relaxed) == wanted)
+            .map(|(n, _)| SegmentId(n as u32))
+    }
+
+    /// The CAS token of what lies at `place` in its `version`: birth, offset, version. Unique for ever:
+    /// births are not reused, versions saturate.
+    #[inline]
+    pub(crate) fn token(&self, place: Place, version: u32) -> u64 {
+        let offset = place.offset() & (self.bytes - 1);
+        let bits = self.shift - UNIT_BYTES.trailing_zeros() + 8;
+        (self.of(place).birth() << bits) | (((offset / UNIT_BYTES) as u64) << 8) | version as u64
+    }
+}
+
+/// The first birth number of a new cache: so far ahead of any earlier one that tokens do not come back
+/// after a restart, as long as no more than 1 GB/s were written in the mean since 2024.
+pub(crate) fn first_birth(now_ms: u64, segment_bytes: usize) -> u64 {
+    const BASE_MS: u64 = 1_704_067_200_000;
+    let per_second = (1 << 30) / segment_bytes as u64;
+    now_ms.saturating_sub(BASE_MS) / 1000 * per_second + 1
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::mem::{Budget, Grain, Region};
+    use std::sync::Arc;
+
+    fn segments(extents: usize, bytes: usize) -> (Segments, Arc<Budget>) {
+        let budget = Arc::new(Budget::new((extents * EXTENT_BYTES) as u64));
+        let region = Region::reserve(2 * extents * EXTENT_BYTES, Grain::Items, false).unwrap();
+        let extents = Extents::new(region, budget.clone());
+        (Segments::new(extents, bytes, 1000), budget)
+    }
+
+    fn recycle(segments: &Segments, id: SegmentId) {
+        segments.seal(id, 100, 0);
+        segments.get(id).start_drain();
+        segments.get(id).condemn();
+        segments.free_condemned(id);
+    }
+
+    #[test]
+    fn the_reserve_stays_and_births_grow() {
+        let (segments, _) = segments(1, EXTENT_BYTES / 4);
+        let open = |reserve| segments.open(Pool::Probation, 7, reserve, 0);
+        let (a, b, c) = (open(1).unwrap(), open(1).unwrap(), open(1).unwrap());
+        assert_eq!(open(1), None);
+        let d = open(0).unwrap();
+        assert_eq!(open(0), None);
+        let births: Vec<u64> = [a, b, c, d].map(|id| segments.get(id).birth()).to_vec();
+        assert_eq!(births, [1000, 1001, 1002, 1003]);
+        recycle(&segments, b);
+        assert_eq!(open(0), Some(b));
+        assert_eq!(segments.get(b).birth(), 1004);
+        assert_eq!(segments.get(b).generation(), 7);
+    }
+
+    #[test]
+    fn whole_extents_go_back_when_asked() {
+        let (segments, budget) = segments(2, EXTENT_BYTES / 2);
+        let ids: Vec<_> = (0..4)
+            .map(|_| segments.open(Pool::Main, 0, 0, 0).unwrap())
+            .collect();
+        assert!(!segments.give_back_extent());
+        recycle(&segments, ids[2]);
+        let emptied = segments.empty_one_extent();
+        assert_eq!(emptied, [ids[2], ids[3]]);
+        assert_eq!(
+            segments.open(Pool::Main, 0, 0, 0),
+            None,
+            "it is being emptied"
+        );
+        recycle(&segments, ids[3]);
+        assert!(segments.give_back_extent());
+        assert_eq!(budget.free_bytes(), EXTENT_BYTES as u64);
+        assert!(segments.open(Pool::Main, 0, 0, 0).is_some());
+    }
+
+    #[test]
+    fn tokens_differ_by_birth_offset_and_version() {
+        let (segments, _) = segments(1, SEGMENT);
+        const SEGMENT: usize = EXTENT_BYTES / 32;
+        let id = segments.open(Pool::Main, 0, 0, 0).unwrap();
+        let at = |offset| Place::from_offset(segments.start(id) + offset);
+        let tokens = [
+            segments.token(at(0), 0),
+            segments.token(at(0), 255),
+            segments.token(at(4), 0),
+            segments.token(at(SEGMENT - 4), 255),
+        ];
+        recycle(&segments, id);
+        let again = segments.open(Pool::Main, 0, 0, 0).unwrap();
+        assert_eq!(id, again);
+        let mut all = tokens.to_vec();
+        all.push(segments.token(at(0), 0));
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 5);
+    }
+}

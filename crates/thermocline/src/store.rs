@@ -1,0 +1,494 @@
+//! The hot tier as a whole: index, segments, lanes and ghosts, and the small steps that join them.
+//!
+//! Owns what readers, writers and reclaim share. Leaves decisions to others: `reclaim` says what goes,
+//! `cache` says what an operation means.
+//!
+//! Must hold: whoever takes a slot out of the index, or turns it to another place, buries the bytes the
+//! slot pointed to, once.
+
+use crate::clock::Time;
+use crate::config::{Cause, Config, Listener};
+use crate::generation::{Generations, Source};
+use crate::ghost::Ghosts;
+use crate::hash::Hasher;
+use crate::index::{Found, Index};
+use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Record};
+use crate::location::Place;
+use crate::mem::{current_core, Budget, Domain, Pin, Region};
+use crate::metrics::{Counter, Counters};
+use crate::policy::{Insert, Objective, Policy, Pool, Setting};
+use crate::segment::{Segment, SegmentId, Segments};
+use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
+use std::sync::{Arc, RwLock};
+
+/// Free segments kept for survivors of a drain: writers leave them alone.
+pub(crate) const RESERVE_SEGMENTS: usize = 1;
+
+pub(crate) struct Store {
+    pub(crate) domain: &'static Domain,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) index: Index,
+    pub(crate) segments: Segments,
+    pub(crate) lanes: Lanes,
+    pub(crate) counters: Counters,
+    pub(crate) time: Time,
+    pub(crate) policy: Policy,
+    pub(crate) setting: Setting,
+    pub(crate) generations: Mutex<Generations>,
+    /// Sealed segments the reclaimer has not yet queued.
+    pub(crate) sealed: Mutex<Vec<SegmentId>>,
+    pub(crate) facts: Facts,
+    pub(crate) flush: Flush,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) marks: bool,
+    pub(crate) idle_s: u32,
+    /// One handle a core on the same table, so that inserts do not meet on one lock.
+    ghosts: Box<[GhostHandle]>,
+    hasher: Hasher,
+}
+
+#[repr(align(64))]
+struct GhostHandle(RwLock<Option<Arc<Ghosts>>>);
+
+/// Numbers of the policy, for writers to read without a lock.
+pub(crate) struct Facts {
+    pub(crate) now: AtomicU32,
+    /// Generation of main's oldest sealed segment; `NO_MAIN` when it has none.
+    pub(crate) oldest_main: AtomicU32,
+    pub(crate) main_segments: AtomicU32,
+    pub(crate) probation_segments: AtomicU32,
+    /// Something was evicted since the start or the last growth.
+    pub(crate) evicted: AtomicBool,
+    pub(crate) capacity_bytes: AtomicU64,
+    /// The cache is nearly full and has no ghost table yet.
+    pub(crate) ghosts_due: AtomicBool,
+}
+
+pub(crate) const NO_MAIN: u32 = u32::MAX;
+
+/// What `flush` made invisible.
+pub(crate) struct Flush {
+    /// Items in segments born up to here are gone; 0 = none.
+    pub(crate) birth: AtomicU64,
+    /// Unix ms at which the next flush is due; u64::MAX = none.
+    pub(crate) due_ms: AtomicU64,
+    /// When the last delayed flush was or will be due: what is stored in the second from then on is gone
+    /// at once; u64::MAX = none.
+    pub(crate) dark_from_ms: AtomicU64,
+}
+
+/// A record with its header, layout and fields read once. Valid if the header still stands.
+pub(crate) struct Seen<'a> {
+    pub(crate) place: Place,
+    pub(crate) item: Item<'a>,
+    pub(crate) header: Header,
+    pub(crate) layout: Layout,
+    pub(crate) fields: Fields,
+}
+
+impl Store {
+    pub(crate) fn new(parts: Parts, config: &Config, time: Time, seed: u64) -> Store {
+        let capacity = parts.budget.free_bytes();
+        let expected = (config.cache_bytes() / parts.segments.bytes() as u64) as usize;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Store {
+            domain: parts.domain,
+            lanes: Lanes::new(config.threads, expected),
+            counters: Counters::new(),
+            policy: Policy::new(seed),
+            setting: Objective::Balanced.setting(),
+            generations: Mutex::new(Generations::new(capacity)),
+            sealed: Mutex::new(Vec::new()),
+            facts: Facts {
+                now: AtomicU32::new(0),
+                oldest_main: AtomicU32::new(NO_MAIN),
+                main_segments: AtomicU32::new(0),
+                probation_segments: AtomicU32::new(0),
+                evicted: AtomicBool::new(false),
+                capacity_bytes: AtomicU64::new(capacity),
+                ghosts_due: AtomicBool::new(false),
+            },
+            flush: Flush {
+                birth: AtomicU64::new(0),
+                due_ms: AtomicU64::new(u64::MAX),
+                dark_from_ms: AtomicU64::new(u64::MAX),
+            },
+            listener: config.listener.clone(),
+            marks: config.marks || config.time_to_idle.is_some(),
+            idle_s: config
+                .time_to_idle
+                .map_or(0, |idle| idle.as_secs().clamp(1, u32::MAX as u64) as u32),
+            ghosts: (0..cores.max(1))
+                .map(|_| GhostHandle(RwLock::new(None)))
+                .collect(),
+            hasher: Hasher::new(seed),
+            budget: parts.budget,
+            index: parts.index,
+            segments: parts.segments,
+            time,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn pin(&self) -> Pin {
+        Pin::new(self.domain)
+    }
+
+    #[inline(always)]
+    pub(crate) fn region(&self) -> &Region {
+        self.segments.extents().region()
+    }
+
+    #[inline(always)]
+    pub(crate) fn item(&self, place: Place) -> Item<'_> {
+        Item::at(self.region(), place.offset())
+    }
+
+    /// The keyed 64-bit hash of a key.
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    #[inline(always)]
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Found> {
+        self.index.find(hash, |place| self.item(place).key_is(key))
+    }
+
+    /// As `find`, and collects the places that only shared the tag.
+    pub(crate) fn find_for_write(
+        &self,
+        hash: u64,
+        key: &[u8],
+        rejected: &mut Vec<Place>,
+    ) -> Option<Found> {
+        rejected.clear();
+        self.index.find(hash, |place| {
+            let ours = self.item(place).key_is(key);
+            if !ours && !rejected.contains(&place) {
+                rejected.push(place);
+            }
+            ours
+        })
+    }
+
+    /// Reads header, layout and fields; None while a writer holds the item.
+    #[inline(always)]
+    pub(crate) fn see(&self, place: Place) -> Option<Seen<'_>> {
+        let item = self.item(place);
+        let header = item.header();
+        if header.locked() {
+            return None;
+        }
+        let layout = item.layout(header);
+        let fields = item.fields(&layout);
+        Some(Seen {
+            place,
+            item,
+            header,
+            layout,
+            fields,
+        })
+    }
+
+    /// Whether an item is no longer to be seen: expired, idle or flushed.
+    #[inline(always)]
+    pub(crate) fn is_gone(&self, place: Place, fields: &Fields) -> bool {
+        let flushed = self.flush.birth.load(Ordering::Acquire);
+        if flushed != 0 && self.segments.of(place).birth() <= flushed {
+            return true;
+        }
+        let timed = fields.expires_ms != 0 || self.idle_s != 0;
+        if !timed && self.flush.due_ms.load(Ordering::Relaxed) == u64::MAX {
+            return false;
+        }
+        self.is_over(fields)
+    }
+
+    #[inline(never)]
+    fn is_over(&self, fields: &Fields) -> bool {
+        let now_ms = self.time.now_ms();
+        if fields.expires_ms != 0 && fields.expires_ms <= now_ms {
+            return true;
+        }
+        // Due and not yet carried out by the background thread.
+        if now_ms >= self.flush.due_ms.load(Ordering::Relaxed) {
+            return true;
+        }
+        match fields.marks {
+            Some(marks) if self.idle_s != 0 => {
+                let idle = (now_ms / 1000) as u32 - marks.access_s().min((now_ms / 1000) as u32);
+                idle > self.idle_s
+            }
+            _ => false,
+        }
+    }
+
+    /// Books the bytes at `place` as dead. Call once, after its slot was taken or turned away.
+    #[inline]
+    pub(crate) fn bury(&self, place: Place, reserved: usize, expires_ms: u64) {
+        let segment = self.segments.of(place);
+        segment.bury(reserved);
+        if expires_ms != 0 {
+            segment
+                .expiring
+                .remove(expiry_s(expires_ms), reserved as u32);
+        }
+    }
+
+    /// Books an item that was just published.
+    #[inline]
+    pub(crate) fn book_expiry(&self, place: Place, reserved: usize, expires_ms: u64) {
+        if expires_ms != 0 {
+            let segment = self.segments.of(place);
+            segment.expiring.add(expiry_s(expires_ms), reserved as u32);
+        }
+    }
+
+    /// Buries an item whose slot was taken: its record and, if it has any, its chunks.
+    pub(crate) fn bury_item(&self, seen: &Seen<'_>) {
+        self.bury(seen.place, seen.layout.reserved, seen.fields.expires_ms);
+        if seen.layout.kind == Kind::Chunked {
+            self.bury_chunks(seen);
+        }
+    }
+
+    fn bury_chunks(&self, seen: &Seen<'_>) {
+        for number in 0..self.chunk_count(&seen.layout) {
+            let word = self.chunk_word(seen, number);
+            // Whoever swaps the place out buries it: reclaim may be moving the chunk right now.
+            if let Some(chunk) = Place::from_raw(word.swap(0, Ordering::AcqRel)) {
+                let item = self.item(chunk);
+                self.bury(chunk, item.reserved(item.header()), 0);
+            }
+        }
+    }
+
+    /// How many chunks a chunked item has: all table words up to the end of the record.
+    pub(crate) fn chunk_count(&self, layout: &Layout) -> usize {
+        (layout.reserved - layout.value_at) / 8
+    }
+
+    /// The place of a chunk in the table of its owner; 0 once the item was removed.
+    pub(crate) fn chunk_word(&self, seen: &Seen<'_>, number: usize) -> &AtomicU64 {
+        self.region()
+            .u64(seen.item.value_offset(&seen.layout) + 8 * number)
+    }
+
+    /// Reserves room for a record in the lane of this core.
+    pub(crate) fn reserve(&self, pin: &Pin, pool: Pool, bytes: usize, wide: bool) -> Reserved {
+        let opening = Opening {
+            pool,
+            source: None,
+            reserve: RESERVE_SEGMENTS,
+            now_s: self.time.now_s(),
+        };
+        self.lanes
+            .of(pool)
+            .reserve(&self.segments, pin, bytes, wide, opening, self)
+    }
+
+    /// Writes a record that fits one piece into reserved room.
+    #[inline]
+    pub(crate) fn write(&self, place: Place, record: &Record<'_>, bytes: usize) {
+        let item = self.item(place);
+        if record.is_small() {
+            item.write_small(record, bytes);
+            return;
+        }
+        item.write_long_head(
+            Kind::Plain,
+            record.key,
+            &record.fields,
+            record.value.len(),
+            bytes,
+        );
+        let layout = item.layout(item.header());
+        self.region()
+            .copy_in(item.value_offset(&layout), record.value);
+    }
+
+    /// The token of a version that was seen.
+    #[inline]
+    pub(crate) fn token(&self, seen: &Seen<'_>) -> u64 {
+        seen.fields
+            .token
+            .unwrap_or_else(|| self.segments.token(seen.place, seen.header.version()))
+    }
+
+    /// Which pool a new key belongs to. Asks (and forgets) its ghost.
+    pub(crate) fn admit(&self, pin: &Pin, hash: u64, bytes: usize) -> Pool {
+        let evicted = self.facts.evicted.load(Ordering::Relaxed);
+        let now = self.facts.now.load(Ordering::Relaxed);
+        let ghost_age = match evicted {
+            true => self.with_ghosts(|ghosts| ghosts.take(hash, now)).flatten(),
+            false => None,
+        };
+        if ghost_age.is_some() {
+            self.counters.one(pin, Counter::Refaults);
+        }
+        if hash & 15 == 0 {
+            self.policy.inserted(1, bytes as u64);
+        }
+        let oldest = self.facts.oldest_main.load(Ordering::Relaxed);
+        let segment_bytes = self.segments.bytes() as u64;
+        self.policy.admit(
+            &self.setting,
+            &Insert {
+                size: bytes as u64,
+                ghost_age,
+                now,
+                oldest_main: (oldest != NO_MAIN).then_some(oldest),
+                evicted_before: evicted,
+                main_bytes: self.facts.main_segments.load(Ordering::Relaxed) as u64 * segment_bytes,
+                capacity_bytes: self.facts.capacity_bytes.load(Ordering::Relaxed),
+                reserve_bytes: RESERVE_SEGMENTS as u64 * segment_bytes,
+                segment_bytes,
+            },
+        )
+    }
+
+    pub(crate) fn with_ghosts<R>(&self, use_them: impl FnOnce(&Ghosts) -> R) -> Option<R> {
+        let handle = &self.ghosts[current_core() % self.ghosts.len()];
+        let table = handle
+            .0
+            .read()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        table.as_ref().map(|ghosts| use_them(ghosts))
+    }
+
+    pub(crate) fn set_ghosts(&self, table: Option<Arc<Ghosts>>) {
+        for handle in &self.ghosts {
+            let mut slot = handle
+                .0
+                .write()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            *slot = table.clone();
+        }
+    }
+
+    /// Hardly any budget is left that segments have not taken.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.budget.free_bytes() < self.facts.capacity_bytes.load(Ordering::Relaxed) / 8
+    }
+
+    /// A ghost table is to be made.
+    #[inline]
+    pub(crate) fn ghosts_due(&self) -> bool {
+        self.facts.ghosts_due.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the ghost table.
+    pub(crate) fn ghost_bytes(&self) -> u64 {
+        self.with_ghosts(Ghosts::bytes).unwrap_or(0)
+    }
+
+    /// Tells the listener, if there is one. No pin may be held.
+    pub(crate) fn tell(&self, cause: Cause, key: &[u8], value: Option<&[u8]>) {
+        if let Some(listener) = &self.listener {
+            (listener.call)(&crate::config::Departure { key, value, cause });
+        }
+    }
+
+    /// The hash of the key at `place`, for the index when it splits.
+    pub(crate) fn rehash(&self, place: Place) -> Option<u64> {
+        let item = self.item(place);
+        let layout = item.layout(item.header());
+        let mut key = Vec::with_capacity(layout.key_bytes);
+        item.append_key(&layout, &mut key);
+        (!key.is_empty()).then(|| self.hash(&key))
+    }
+
+    /// Bytes appended to segments in use, and how many of them are live. Walks the segment table.
+    pub(crate) fn used_and_live(&self) -> (u64, u64) {
+        use crate::segment::State;
+        let (mut used, mut live) = (0, 0);
+        for state in [State::Sealed, State::Draining] {
+            for id in self.segments.in_state(state) {
+                let segment = self.segments.get(id);
+                used += segment.used() as u64;
+                live += segment.live() as u64;
+            }
+        }
+        for (id, filled) in self.lanes.all().filter_map(|lane| lane.open()) {
+            used += filled as u64;
+            live += filled.saturating_sub(self.segments.get(id).dead_so_far()) as u64;
+        }
+        (used, live)
+    }
+
+    /// Refreshes the capacity the policy reckons with.
+    pub(crate) fn refresh_capacity(&self) {
+        let owned = (self.segments.owned() * self.segments.bytes()) as u64;
+        let capacity = owned + self.budget.free_bytes();
+        self.facts.capacity_bytes.store(capacity, Ordering::Relaxed);
+        lock(&self.generations).set_capacity(capacity);
+        let due = self.is_nearly_full() && self.ghost_bytes() == 0;
+        self.facts.ghosts_due.store(due, Ordering::Relaxed);
+    }
+
+    pub(crate) fn segment(&self, id: SegmentId) -> &Segment {
+        self.segments.get(id)
+    }
+
+    /// A marks word for an item stored now.
+    pub(crate) fn new_marks(&self, flags: u32) -> Option<MarkWord> {
+        self.marks.then(|| MarkWord::new(flags, self.time.now_s()))
+    }
+}
+
+/// The second at which an item is over, for the segment's histogram (rounded up).
+pub(crate) fn expiry_s(expires_ms: u64) -> u32 {
+    expires_ms.div_ceil(1000).min(u32::MAX as u64) as u32
+}
+
+/// What `Store::new` puts together.
+pub(crate) struct Parts {
+    pub(crate) domain: &'static Domain,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) index: Index,
+    pub(crate) segments: Segments,
+}
+
+impl LaneBooks for Store {
+    fn sealing(&self, id: SegmentId, used: usize, fresh: bool) {
+        self.segments.seal(id, used, self.domain.epoch());
+        let segment = self.segments.get(id);
+        if fresh && segment.pool() == Pool::Main {
+            let mut generations = lock(&self.generations);
+            generations.put_main(used as u64, Source::New);
+            self.facts.now.store(generations.now(), Ordering::Relaxed);
+        }
+        lock(&self.sealed).push(id);
+    }
+
+    fn opening(&self, opening: &Opening) -> u32 {
+        self.refresh_capacity();
+        let mut generations = lock(&self.generations);
+        let count = match opening.pool {
+            Pool::Main => &self.facts.main_segments,
+            Pool::Probation => &self.facts.probation_segments,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        match (opening.pool, opening.source) {
+            (Pool::Probation, _) => generations.now(),
+            (Pool::Main, None) => generations.open_main(),
+            (Pool::Main, Some(source)) => generations.open_main_as(source),
+        }
+    }
+
+    fn not_opened(&self, pool: Pool, generation: u32) {
+        match pool {
+            Pool::Main => {
+                lock(&self.generations).free_main(generation);
+                self.facts.main_segments.fetch_sub(1, Ordering::Relaxed);
+            }
+            Pool::Probation => {
+                self.facts
+                    .probation_segments
+                    .fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
