@@ -3,7 +3,10 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use thermocline_lab::bench::Bench;
+use thermocline_lab::engines::{self, EngineOptions};
 use thermocline_lab::load::{self, LoadOptions};
+use thermocline_lab::report::Report;
 
 /// Measures caches beside each other, honestly
 #[derive(Parser)]
@@ -16,11 +19,24 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Load(LoadOptions),
+    Engines(EngineOptions),
+    #[command(subcommand)]
+    Bench(Bench),
+    /// One arm of one round; started by the other verbs
+    #[command(hide = true)]
+    EngineChild {
+        spec: String,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().verb {
-        Verb::Load(options) => run_load(&options),
+        Verb::Load(options) => {
+            load::run(&options).and_then(|result| print(&result.report(), options.json))
+        }
+        Verb::Engines(options) => engines::run(&options).and_then(|r| print(&r, options.json)),
+        Verb::Bench(bench) => bench.run().and_then(|report| print(&report, bench.json())),
+        Verb::EngineChild { spec } => engines::child::run(&spec).map(|()| 0),
     };
     match result {
         Ok(0) => ExitCode::SUCCESS,
@@ -35,9 +51,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the number of failures.
-fn run_load(options: &LoadOptions) -> anyhow::Result<u64> {
-    let report = load::run(options)?.report();
-    report.print(options.json)?;
+/// Prints the report and returns the number of failures.
+fn print(report: &Report, json: bool) -> anyhow::Result<u64> {
+    report.print(json)?;
     Ok(report.failures)
 }

@@ -89,6 +89,8 @@ pub struct Report {
     /// What must be known to read the figures right: settings, what was not charged, how it was measured.
     pub notes: Vec<String>,
     pub table: Table,
+    /// The figures the first table was made of.
+    pub details: Vec<Table>,
     /// Raw results, one for each arm and round.
     pub points: serde_json::Value,
     /// Operations that failed: any makes the exit code non-zero.
@@ -103,6 +105,7 @@ impl Report {
             machine,
             notes: Vec::new(),
             table,
+            details: Vec::new(),
             points: serde_json::Value::Null,
             failures: 0,
         }
@@ -117,7 +120,9 @@ impl Report {
         println!("### {}\n", self.title);
         println!("`{}`\n", self.command);
         println!("{}\n", self.machine);
-        println!("{}", self.table);
+        for table in std::iter::once(&self.table).chain(&self.details) {
+            println!("{table}");
+        }
         for note in &self.notes {
             println!("- {note}");
         }

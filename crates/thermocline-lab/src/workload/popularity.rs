@@ -3,10 +3,12 @@
 
 use super::zipf::Zipf;
 use super::Random;
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// How popularity falls from key to key, as given on the command line.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Popularity {
     Uniform,
     Zipf(f64),
@@ -29,6 +31,20 @@ impl FromStr for Popularity {
                 "`{text}`: the exponent lies above 0 and at most 10"
             )),
         }
+    }
+}
+
+impl TryFrom<String> for Popularity {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Popularity> for String {
+    fn from(value: Popularity) -> String {
+        value.to_string()
     }
 }
 

@@ -4,10 +4,12 @@
 
 use super::random::{mix, to_unit};
 use crate::units::{parse_bytes, show_bytes};
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// Value sizes in bytes, as given on the command line.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum ValueSize {
     Fixed(u32),
     Uniform {
@@ -154,6 +156,20 @@ fn bounded(text: &str) -> Result<u32, String> {
         ));
     }
     Ok(bytes as u32)
+}
+
+impl TryFrom<String> for ValueSize {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<ValueSize> for String {
+    fn from(value: ValueSize) -> String {
+        value.to_string()
+    }
 }
 
 impl std::fmt::Display for ValueSize {

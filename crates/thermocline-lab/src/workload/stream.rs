@@ -20,7 +20,7 @@ pub struct Op {
 }
 
 /// The mix, as given on the command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Mix {
     pub keys: u64,
     pub key_bytes: usize,

@@ -52,6 +52,8 @@ impl Fake {
         let shared = seen.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                // Else a reply in two writes waits for the client's delayed acknowledgement.
+                let _ = stream.set_nodelay(true);
                 if is_dead(fault, &shared) {
                     return;
                 }

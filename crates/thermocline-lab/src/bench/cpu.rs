@@ -1,0 +1,228 @@
+//! The rows that compare engines or thread counts: presets of `engines` and the ratios of their points.
+
+use super::row::{Bound, Rows};
+use crate::engines::{self, Arm, EngineOptions, Point};
+use crate::machine::Machine;
+use crate::report::{show, Report, Spread, Table};
+use crate::units::{parse_bytes, parse_count};
+use crate::workload::{Popularity, ValueSize};
+use anyhow::Result;
+use clap::Args;
+
+/// CPU an operation beside quick_cache and segcache, 90/10 and 50/50, at equal payload
+#[derive(Args, Clone, Debug)]
+pub struct CpuOptions {
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    #[arg(long, value_parser = parse_count, default_value = "1M")]
+    pub keys: u64,
+    /// Key and value bytes each engine holds: a third of the data
+    #[arg(long, value_parser = parse_bytes, default_value = "330MiB")]
+    pub memory: u64,
+    #[arg(long, value_parser = parse_count, default_value = "1.2M")]
+    pub ops: u64,
+    #[arg(long, value_parser = parse_count, default_value = "2.4M")]
+    pub warm_ops: u64,
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Also foyer and moka
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// CPU an operation with two threads against one, reads and writes
+#[derive(Args, Clone, Debug)]
+pub struct ThreadsOptions {
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    #[arg(long, default_value_t = 2)]
+    pub threads: usize,
+    #[arg(long, value_parser = parse_count, default_value = "300k")]
+    pub keys: u64,
+    #[arg(long, value_parser = parse_count, default_value = "2M")]
+    pub ops: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn cpu(options: &CpuOptions) -> Result<Report> {
+    let machine = Machine::read();
+    let mut rows = Rows::default();
+    let mut figures = Table::new([
+        "mix",
+        "engine",
+        "CPU ns/op",
+        "hit ratio",
+        "live payload MiB",
+        "memory told MiB",
+        "in place",
+    ]);
+    let (mut points, mut failures) = (serde_json::Map::new(), 0);
+    for (name, read_ratio, quick_most, segcache_most, quick_ambition, segcache_ambition) in [
+        ("90/10", 0.9, 1.0, Some(0.95), 0.75, Some(0.8)),
+        ("50/50", 0.5, 1.0, None, 0.8, None),
+    ] {
+        let run = EngineOptions {
+            arms: if options.all {
+                Arm::ALL.to_vec()
+            } else {
+                Arm::ALL[..3].to_vec()
+            },
+            memory: options.memory,
+            keys: options.keys,
+            value_size: ValueSize::Fixed(1024),
+            read_ratio,
+            threads: options.threads,
+            ops: options.ops,
+            warm_ops: options.warm_ops,
+            rounds: options.rounds,
+            allow_refused: true,
+            ..EngineOptions::preset()
+        };
+        let taken = engines::measure(&run)?;
+        let ratio = |to| ratio_of(&taken, Arm::Thermocline, to, |p| Some(p.cpu_ns_per_op));
+        rows.add(
+            format!("CPU per op, {name}, over quick_cache"),
+            ratio(Arm::QuickCache),
+            2,
+            Bound::AtMost(quick_most),
+            Bound::AtMost(quick_ambition),
+        );
+        rows.add(
+            format!("CPU per op, {name}, over segcache"),
+            ratio(Arm::Segcache),
+            2,
+            segcache_most.map_or(Bound::Free, Bound::AtMost),
+            segcache_ambition.map_or(Bound::Free, Bound::AtMost),
+        );
+        let lead = ratio_of(&taken, Arm::Thermocline, Arm::QuickCache, Point::hit_ratio);
+        rows.add(
+            format!("hit ratio, {name}, over quick_cache's"),
+            lead,
+            4,
+            Bound::AtLeast(1.0),
+            Bound::Free,
+        );
+        for arm in run.arms() {
+            let of = |figure: &dyn Fn(&Point) -> Option<f64>| engines::spread(&taken, arm, figure);
+            figures.row([
+                name.to_string(),
+                arm.name().to_string(),
+                show(of(&|p| Some(p.cpu_ns_per_op)), 0),
+                show(of(&|p| p.hit_ratio()), 4),
+                show(of(&|p| Some(p.live_payload_bytes as f64 / 1048576.0)), 1),
+                show(of(&|p| Some(p.memory_bytes as f64 / 1048576.0)), 0),
+                show(of(&engines::in_place), 3),
+            ]);
+        }
+        if read_ratio == 0.5 {
+            let in_place = engines::spread(&taken, Arm::Thermocline, engines::in_place);
+            rows.add(
+                "overwrites in place, 50/50",
+                in_place,
+                3,
+                Bound::AtLeast(0.80),
+                Bound::Free,
+            );
+        }
+        failures += engines::failures(&taken, true);
+        points.insert(name.into(), serde_json::to_value(&taken)?);
+    }
+    let mut report = Report::new(
+        "CPU per operation beside the rivals",
+        machine,
+        rows.into_table(),
+    );
+    report.details.push(figures);
+    report.notes.push(format!(
+        "1 KiB values, zipf 0.99 over {} keys, {} thread(s), equal key and value bytes held, {} rounds interleaved; ratios within a round; engines' own threads included",
+        options.keys, options.threads, options.rounds
+    ));
+    report.failures = failures;
+    report.points = points.into();
+    Ok(report)
+}
+
+/// The figure of one arm over another's, round by round.
+fn ratio_of(
+    points: &[Point],
+    arm: Arm,
+    to: Arm,
+    figure: impl Fn(&Point) -> Option<f64>,
+) -> Option<Spread> {
+    let theirs = engines::of_arm(points, to);
+    Spread::of(engines::of_arm(points, arm).into_iter().filter_map(|ours| {
+        let them = theirs.iter().find(|point| point.round == ours.round)?;
+        Some(figure(ours)? / figure(them)?)
+    }))
+}
+
+pub fn threads(options: &ThreadsOptions) -> Result<Report> {
+    let machine = Machine::read();
+    let mut rows = Rows::default();
+    let (mut all, mut failures) = (serde_json::Map::new(), 0);
+    for (name, read_ratio, most, ambition) in
+        [("reads", 1.0, 1.10, 1.05), ("writes", 0.0, 1.20, 1.10)]
+    {
+        // Everything fits: what is compared is calls meeting calls, not how often reclaim runs.
+        let base = EngineOptions {
+            arms: vec![Arm::Thermocline],
+            memory: options.keys * 1600,
+            keys: options.keys,
+            value_size: ValueSize::Fixed(1024),
+            key_distribution: Popularity::Zipf(0.99),
+            read_ratio,
+            load_all: true,
+            warm_ops: options.ops / 4,
+            ..EngineOptions::preset()
+        };
+        let (mut ratios, mut ones, mut points) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..options.rounds {
+            let mut of = |threads: usize| -> Result<Point> {
+                let run = EngineOptions {
+                    threads,
+                    ops: options.ops * threads as u64,
+                    ..base.clone()
+                };
+                let point = engines::in_child(&run.spec(Arm::Thermocline, round, run.memory))?;
+                points.push(point.clone());
+                Ok(point)
+            };
+            // Every second round in reverse: a machine that drifts does not favour one side.
+            let (one, many) = if round % 2 == 0 {
+                (of(1)?, of(options.threads)?)
+            } else {
+                let many = of(options.threads)?;
+                (of(1)?, many)
+            };
+            ratios.push(many.cpu_ns_per_op / one.cpu_ns_per_op);
+            ones.push(one.cpu_ns_per_op);
+        }
+        rows.add(
+            format!("{} threads' CPU per op over one's, {name}", options.threads),
+            Spread::of(ratios),
+            2,
+            Bound::AtMost(most),
+            Bound::AtMost(ambition),
+        );
+        rows.show(
+            format!("one thread, {name}, ns CPU an op"),
+            Spread::of(ones),
+            0,
+        );
+        failures += engines::failures(&points, false);
+        all.insert(name.into(), serde_json::to_value(&points)?);
+    }
+    let mut report = Report::new("threads", machine, rows.into_table());
+    report.notes.push(format!(
+        "1 KiB values, zipf 0.99 over {} keys that all fit; contention needs as many free cores as threads: see the load above",
+        options.keys
+    ));
+    report.failures = failures;
+    report.points = all.into();
+    Ok(report)
+}

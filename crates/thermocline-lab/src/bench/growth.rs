@@ -1,0 +1,268 @@
+//! One cache grown to 10 million small items: what the index and all metadata cost an item on the way, and how
+//! long the slowest inserts take.
+//!
+//! Two passes over two caches. The first watches sizes only. The second times each insert by the thread's CPU
+//! clock and asks the kernel for page faults after each, so that inserts that had to be given a fresh page are
+//! told apart; over its last million it also asks the engine whether the index was restructured.
+
+use super::row::{one, Bound, Rows};
+use crate::machine::{thread_cpu_ns, Machine};
+use crate::report::{Report, Spread};
+use crate::units::{parse_bytes, parse_count};
+use crate::workload::key_into;
+use anyhow::{Context, Result};
+use clap::Args;
+use hdrhistogram::Histogram;
+use nix::sys::resource::{getrusage, UsageWho};
+use thermocline::{Cache, Config, Stats};
+
+/// Index and metadata bytes an item and insert tails, growing to 10 M items of 16 B keys and 100 B values
+#[derive(Args, Clone, Debug)]
+pub struct GrowthOptions {
+    #[arg(long, value_parser = parse_count, default_value = "10M")]
+    pub items: u64,
+    /// Budget: the items about fill it
+    #[arg(long, value_parser = parse_bytes, default_value = "1536MiB")]
+    pub memory: u64,
+    #[arg(long, default_value_t = 100)]
+    pub value_size: u32,
+    /// Skip the second pass
+    #[arg(long)]
+    pub no_tails: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const KEY_BYTES: u64 = 16;
+/// Looks at the sizes between nothing and all.
+const LOOKS: u64 = 256;
+/// Inserts over which restructurings are told apart.
+const WATCHED: u64 = 1_000_000;
+
+/// One look at the sizes.
+#[derive(serde::Serialize)]
+struct Look {
+    items: u64,
+    index_bytes_per_item: f64,
+    metadata_bytes_per_item: f64,
+}
+
+impl Look {
+    fn at(stats: &Stats, value_bytes: u64) -> Look {
+        let items = stats.items.max(1) as f64;
+        let all = stats.index_bytes + stats.ghost_bytes + stats.table_bytes + stats.live_bytes;
+        Look {
+            items: stats.items,
+            index_bytes_per_item: stats.index_bytes as f64 / items,
+            metadata_bytes_per_item: all as f64 / items - (KEY_BYTES + value_bytes) as f64,
+        }
+    }
+}
+
+pub fn run(options: &GrowthOptions) -> Result<Report> {
+    let machine = Machine::read();
+    let mut rows = Rows::default();
+    let (most, free) = (Bound::AtMost, Bound::Free);
+    let (looks, last, refused) = sizes(options)?;
+    let doubling: Vec<f64> = looks
+        .iter()
+        .filter(|look| look.items > options.items / 2)
+        .map(|look| look.index_bytes_per_item)
+        .collect();
+    let mean = doubling.iter().sum::<f64>() / doubling.len().max(1) as f64;
+    let worst = Spread::of(doubling.iter().copied()).and_then(|s| one(s.max));
+    rows.add(
+        "index bytes an item, last doubling, mean",
+        one(mean),
+        2,
+        most(10.0),
+        most(9.3),
+    );
+    rows.add("the same, worst", worst, 2, most(10.5), most(9.7));
+    if let Some(look) = looks.last() {
+        rows.add(
+            "metadata bytes a live item, all policy memory included",
+            one(look.metadata_bytes_per_item),
+            2,
+            most(21.0),
+            most(17.5),
+        );
+        let per_item = |bytes: u64| one(bytes as f64 / look.items.max(1) as f64);
+        let records = last
+            .live_bytes
+            .saturating_sub(look.items * (KEY_BYTES + u64::from(options.value_size)));
+        rows.add("of it: index", per_item(last.index_bytes), 2, free, free);
+        rows.show("of it: item headers and padding", per_item(records), 2);
+        rows.show("of it: ghosts", per_item(last.ghost_bytes), 2);
+        rows.show("of it: tables of fixed size", per_item(last.table_bytes), 2);
+        rows.show("items held (M)", one(look.items as f64 / 1e6), 3);
+    }
+    let mut points = serde_json::json!({ "looks": looks });
+    let mut failures = refused;
+    if !options.no_tails {
+        let tails = Tails::measure(options)?;
+        tails.rows(&mut rows);
+        failures += tails.refused;
+        points["tails"] = tails.json();
+    }
+    let mut report = Report::new(
+        format!("growing to {} items", options.items),
+        machine,
+        rows.into_table(),
+    );
+    report.notes.push("tails: thread CPU of whole inserts, two clock readings included; fresh pages told apart by the thread's page faults".into());
+    report.failures = failures;
+    report.points = points;
+    Ok(report)
+}
+
+fn sizes(options: &GrowthOptions) -> Result<(Vec<Look>, Stats, u64)> {
+    let cache = Cache::new(Config::new(options.memory)).context("cannot make the cache")?;
+    let value = vec![7u8; options.value_size as usize];
+    let (mut key, mut looks, mut refused) = ([0u8; KEY_BYTES as usize], Vec::new(), 0);
+    let step = (options.items / LOOKS).max(1);
+    for id in 0..options.items {
+        key_into(id, &mut key);
+        refused += u64::from(cache.set(&key, &value).is_err());
+        if (id + 1) % step == 0 || id + 1 == options.items {
+            looks.push(Look::at(&cache.stats(), u64::from(options.value_size)));
+        }
+    }
+    Ok((looks, cache.stats(), refused))
+}
+
+/// Thread CPU of inserts, ns.
+struct Tails {
+    inserts: Histogram<u64>,
+    fresh_pages: Histogram<u64>,
+    restructurings: Histogram<u64>,
+    refused: u64,
+}
+
+impl Tails {
+    fn measure(options: &GrowthOptions) -> Result<Tails> {
+        let histogram =
+            || Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are in order");
+        let mut tails = Tails {
+            inserts: histogram(),
+            fresh_pages: histogram(),
+            restructurings: histogram(),
+            refused: 0,
+        };
+        let cache = Cache::new(Config::new(options.memory)).context("cannot make the cache")?;
+        let value = vec![7u8; options.value_size as usize];
+        let mut key = [0u8; KEY_BYTES as usize];
+        let watched_from = options.items.saturating_sub(WATCHED);
+        let (mut faults, mut restructured) = (page_faults()?, 0);
+        for id in 0..options.items {
+            if id == watched_from {
+                restructured = restructurings(&cache);
+                faults = page_faults()?;
+            }
+            key_into(id, &mut key);
+            let before = thread_cpu_ns();
+            let stored = cache.set(&key, &value).is_ok();
+            let spent = (thread_cpu_ns() - before).max(1);
+            tails.refused += u64::from(!stored);
+            let now = page_faults()?;
+            if now != faults {
+                tails.fresh_pages.saturating_record(spent);
+            } else {
+                tails.inserts.saturating_record(spent);
+            }
+            if id >= watched_from {
+                let count = restructurings(&cache);
+                if count != restructured && now == faults {
+                    tails.restructurings.saturating_record(spent);
+                }
+                restructured = count;
+                // Asking for statistics may itself touch a page.
+                faults = page_faults()?;
+            } else {
+                faults = now;
+            }
+        }
+        Ok(tails)
+    }
+
+    fn rows(&self, rows: &mut Rows) {
+        let (most, free) = (Bound::AtMost, Bound::Free);
+        let us = |histogram: &Histogram<u64>, q: f64| {
+            (!histogram.is_empty())
+                .then(|| histogram.value_at_quantile(q) as f64 / 1e3)
+                .and_then(one)
+        };
+        let restructured = &self.restructurings;
+        rows.show(
+            "inserts that restructured the index, of the last million",
+            one(restructured.len() as f64),
+            0,
+        );
+        rows.show("thread CPU of one, p50, µs", us(restructured, 0.5), 1);
+        rows.add(
+            "thread CPU of one, p99, µs",
+            us(restructured, 0.99),
+            1,
+            most(6.0),
+            most(4.0),
+        );
+        rows.add(
+            "thread CPU of one, p99.9, µs",
+            us(restructured, 0.999),
+            1,
+            most(50.0),
+            most(30.0),
+        );
+        rows.add(
+            "thread CPU of any insert, fresh pages apart, worst, µs",
+            us(&self.inserts, 1.0),
+            1,
+            most(100.0),
+            most(50.0),
+        );
+        rows.add(
+            "the same, p99.99, µs",
+            us(&self.inserts, 0.9999),
+            1,
+            free,
+            free,
+        );
+        rows.show("the same, p50, µs", us(&self.inserts, 0.5), 2);
+        rows.show(
+            "inserts with a fresh page",
+            one(self.fresh_pages.len() as f64),
+            0,
+        );
+        rows.show(
+            "thread CPU of one, p99, µs (fresh page)",
+            us(&self.fresh_pages, 0.99),
+            1,
+        );
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let quantiles = |histogram: &Histogram<u64>| {
+            let at = |q: f64| histogram.value_at_quantile(q);
+            serde_json::json!({
+                "count": histogram.len(), "p50_ns": at(0.5), "p99_ns": at(0.99), "p999_ns": at(0.999),
+                "p9999_ns": at(0.9999), "p99999_ns": at(0.99999), "max_ns": histogram.max(),
+            })
+        };
+        serde_json::json!({
+            "inserts": quantiles(&self.inserts), "fresh_pages": quantiles(&self.fresh_pages),
+            "restructurings": quantiles(&self.restructurings),
+        })
+    }
+}
+
+fn restructurings(cache: &Cache) -> u64 {
+    let stats = cache.stats();
+    stats.index_rebuilds + stats.index_splits
+}
+
+/// Page faults of this thread so far.
+fn page_faults() -> Result<i64> {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).context("getrusage")?;
+    Ok(usage.minor_page_faults() + usage.major_page_faults())
+}

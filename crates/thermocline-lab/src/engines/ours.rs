@@ -1,0 +1,89 @@
+//! Our engine, through its public calls, at its defaults.
+
+use super::spec::Spec;
+use super::subject::{Found, OwnFigures, Reading, Subject};
+use anyhow::{Context, Result};
+use thermocline::{Cache, Config, PageMode};
+
+/// What one measuring thread owns beside its two value buffers, bytes: a chunk, two histograms, a stack.
+const THREAD_BYTES: u64 = 1 << 20;
+/// The harness without threads, bytes: the binary with every rival linked in, the runtime, the allocator.
+const HARNESS_BYTES: u64 = 8 << 20;
+
+pub struct Ours {
+    cache: Cache,
+    key_bytes: u64,
+    keys: u64,
+}
+
+impl Ours {
+    pub fn new(spec: &Spec) -> Result<Self> {
+        let mut config = Config::new(spec.memory_bytes);
+        config.threads = spec.threads;
+        config.page_mode = if spec.thp {
+            PageMode::Thp
+        } else {
+            PageMode::Base
+        };
+        if spec.reserve_harness {
+            let buffers = THREAD_BYTES + 2 * u64::from(spec.mix.sizes.max());
+            config.reserved_bytes = HARNESS_BYTES + spec.threads as u64 * buffers;
+        }
+        Ok(Ours {
+            cache: Cache::new(config).context("our engine refuses these settings")?,
+            key_bytes: spec.mix.key_bytes as u64,
+            keys: spec.mix.keys,
+        })
+    }
+
+    /// Key and value bytes of the items in the cache, by asking for each.
+    fn payload(&self) -> (u64, u64) {
+        let mut key = vec![0; self.key_bytes as usize];
+        let (mut items, mut bytes) = (0, 0);
+        for id in 0..self.keys {
+            crate::workload::key_into(id, &mut key);
+            if let Some(meta) = self.cache.peek(&key, false) {
+                items += 1;
+                bytes += self.key_bytes + meta.value_bytes as u64;
+            }
+        }
+        (items, bytes)
+    }
+}
+
+impl Subject for Ours {
+    #[inline]
+    fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
+        match reading {
+            Reading::Head => self.cache.get_with(key, |_, value| Found::of(value)),
+            Reading::Copy => {
+                out.clear();
+                self.cache.get_into(key, out)?;
+                Some(Found::of(out))
+            }
+        }
+    }
+
+    #[inline]
+    fn set(&self, key: &[u8], value: &[u8]) -> bool {
+        self.cache.set(key, value).is_ok()
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        self.cache.contains(key)
+    }
+
+    fn own_figures(&self) -> OwnFigures {
+        let stats = self.cache.stats();
+        let (items, payload_bytes) = self.payload();
+        let metadata = stats.index_bytes + stats.ghost_bytes + stats.table_bytes + stats.live_bytes;
+        OwnFigures {
+            metadata_bytes_per_item: (items > 0)
+                .then(|| (metadata as f64 - payload_bytes as f64) / items as f64),
+            overwrites: Some(stats.equal_size_overwrites),
+            overwrites_in_place: Some(stats.equal_size_in_place),
+            live_ratio: (stats.segment_bytes_total > 0)
+                .then(|| stats.live_bytes as f64 / stats.segment_bytes_total as f64),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! quick_cache's sync cache: Clock-PRO, weighter in bytes, its default (fast) hasher and shard count.
+
+use super::super::subject::{Found, Reading, Subject};
+use super::Room;
+use ::quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use bytes::Bytes;
+
+#[derive(Clone)]
+struct ByBytes(Room);
+
+impl Weighter<Box<[u8]>, Bytes> for ByBytes {
+    fn weight(&self, key: &Box<[u8]>, value: &Bytes) -> u64 {
+        self.0.weight(key, value)
+    }
+}
+
+pub struct QuickCache(::quick_cache::sync::Cache<Box<[u8]>, Bytes, ByBytes>);
+
+impl QuickCache {
+    pub fn new(room: Room) -> Self {
+        let options = OptionsBuilder::new()
+            .weight_capacity(room.bytes)
+            .estimated_items_capacity(room.items.max(1) as usize)
+            .build()
+            .expect("capacity and item estimate are given");
+        QuickCache(::quick_cache::sync::Cache::with_options(
+            options,
+            ByBytes(room),
+            DefaultHashBuilder::default(),
+            ::quick_cache::sync::DefaultLifecycle::default(),
+        ))
+    }
+}
+
+impl Subject for QuickCache {
+    #[inline]
+    fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
+        let value = self.0.get(key)?;
+        Some(Found::read(&value, reading, out))
+    }
+
+    #[inline]
+    fn set(&self, key: &[u8], value: &[u8]) -> bool {
+        self.0.insert(key.into(), Bytes::copy_from_slice(value));
+        true
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        self.0.contains_key(key)
+    }
+}

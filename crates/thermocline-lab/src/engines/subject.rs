@@ -1,0 +1,78 @@
+//! What every engine under measurement is asked, and nothing more: get, set, contains, and three figures.
+//! Values are checked through this door too: a hit returns the value's first bytes.
+
+use crate::workload::{Stamp, STAMP_BYTES};
+
+/// What a hit is made to do with the value.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reading {
+    /// Look at the first 8 bytes, through the cheapest door the engine has
+    Head,
+    /// Copy the whole value into the caller's buffer
+    Copy,
+}
+
+/// A hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub value_bytes: usize,
+    pub head: Stamp,
+}
+
+impl Found {
+    /// From a borrowed value; with [`Reading::Copy`] the value is copied to `out` first.
+    #[inline]
+    pub fn read(value: &[u8], reading: Reading, out: &mut Vec<u8>) -> Found {
+        if reading == Reading::Copy {
+            out.clear();
+            out.extend_from_slice(value);
+            return Found::of(out);
+        }
+        Found::of(value)
+    }
+
+    #[inline]
+    pub fn of(value: &[u8]) -> Found {
+        let mut head = [0; STAMP_BYTES];
+        let bytes = value.len().min(STAMP_BYTES);
+        head[..bytes].copy_from_slice(&value[..bytes]);
+        Found {
+            value_bytes: value.len(),
+            head,
+        }
+    }
+}
+
+/// One engine, shared by all threads.
+pub trait Subject: Send + Sync {
+    fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found>;
+
+    /// False if the engine refused it.
+    fn set(&self, key: &[u8], value: &[u8]) -> bool;
+
+    /// Is the key there? Must not count as an access where the engine lets us ask so.
+    fn contains(&self, key: &[u8]) -> bool;
+
+    /// Finish what the engine does later (queued evictions), before its state is read.
+    fn settle(&self) {}
+
+    /// What only some engines can say of themselves.
+    fn own_figures(&self) -> OwnFigures {
+        OwnFigures::default()
+    }
+}
+
+/// Figures an engine gives of itself; absent where it gives none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct OwnFigures {
+    /// Index, headers, padding, policy memory: everything that is not key and value, bytes an item.
+    pub metadata_bytes_per_item: Option<f64>,
+    /// Overwrites of equal size, and those that happened in place.
+    pub overwrites: Option<u64>,
+    pub overwrites_in_place: Option<u64>,
+    /// Live bytes over the bytes of all segments, free ones included.
+    pub live_ratio: Option<f64>,
+}

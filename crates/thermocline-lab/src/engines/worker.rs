@@ -1,0 +1,168 @@
+//! The measured loop of one thread: chunks are made outside the clocks, run inside them.
+
+use super::spec::Spec;
+use super::subject::Subject;
+use crate::machine::thread_cpu_ns;
+use crate::workload::stream::{fill_with_writes, CHUNK_OPS};
+use crate::workload::{stamp, Chunk, Kind, Random, Stream, STAMP_BYTES};
+use hdrhistogram::Histogram;
+use std::ops::Range;
+use std::time::Instant;
+
+/// One operation in so many is timed on its own: two clock readings cost 50 ns, spread to less than 1.
+const SAMPLE_EVERY: usize = 64;
+
+/// What one thread did.
+pub struct Tally {
+    pub reads: u64,
+    pub hits: u64,
+    pub writes: u64,
+    pub fills: u64,
+    pub refused: u64,
+    pub wrong: u64,
+    /// CPU inside chunks.
+    pub cpu_ns: u64,
+    /// Wall time inside chunks.
+    pub wall_ns: u64,
+    pub latency: Histogram<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally {
+            reads: 0,
+            hits: 0,
+            writes: 0,
+            fills: 0,
+            refused: 0,
+            wrong: 0,
+            cpu_ns: 0,
+            wall_ns: 0,
+            latency: Histogram::new_with_bounds(1, 10_000_000_000, 3)
+                .expect("the bounds are in order"),
+        }
+    }
+}
+
+impl Tally {
+    pub fn ops(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    pub fn merge(&mut self, other: &Tally) {
+        self.reads += other.reads;
+        self.hits += other.hits;
+        self.writes += other.writes;
+        self.fills += other.fills;
+        self.refused += other.refused;
+        self.wrong += other.wrong;
+        self.cpu_ns += other.cpu_ns;
+        self.wall_ns += other.wall_ns;
+        self.latency.add(&other.latency).expect("equal bounds");
+    }
+}
+
+/// A thread's buffers and its stream.
+pub struct Worker<'a, S> {
+    subject: &'a S,
+    spec: &'a Spec,
+    stream: Stream,
+    chunk: Chunk,
+    /// The value to write: filler, its first bytes replaced by the key's stamp.
+    value: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl<'a, S: Subject> Worker<'a, S> {
+    pub fn new(subject: &'a S, spec: &'a Spec, lane: u64) -> Self {
+        let mut random = Random::new(spec.mix.seed);
+        let value_bytes_max = spec.mix.sizes.max() as usize;
+        Worker {
+            subject,
+            spec,
+            stream: Stream::new(&spec.mix, lane),
+            chunk: Chunk::default(),
+            value: (0..value_bytes_max).map(|_| random.next() as u8).collect(),
+            out: Vec::with_capacity(value_bytes_max),
+        }
+    }
+
+    /// Writes the keys of `ids` once.
+    pub fn load(&mut self, ids: Range<u64>) -> Tally {
+        let mut tally = Tally::default();
+        let mut from = ids.start;
+        while from < ids.end {
+            let to = (from + CHUNK_OPS as u64).min(ids.end);
+            fill_with_writes(&self.spec.mix, from..to, &mut self.chunk);
+            self.run_chunk(&mut tally);
+            from = to;
+        }
+        tally
+    }
+
+    /// Runs exactly `ops` operations of the stream.
+    pub fn run(&mut self, ops: u64) -> Tally {
+        let mut tally = Tally::default();
+        let mut left = ops;
+        while left > 0 {
+            let count = left.min(CHUNK_OPS as u64);
+            self.stream.fill(&mut self.chunk, count as usize);
+            self.run_chunk(&mut tally);
+            left -= count;
+        }
+        tally
+    }
+
+    fn run_chunk(&mut self, tally: &mut Tally) {
+        let chunk = std::mem::take(&mut self.chunk);
+        let (wall, cpu) = (Instant::now(), thread_cpu_ns());
+        for index in 0..chunk.ops.len() {
+            if index % SAMPLE_EVERY == SAMPLE_EVERY / 2 {
+                let start = Instant::now();
+                self.run_op(&chunk, index, tally);
+                tally
+                    .latency
+                    .saturating_record(start.elapsed().as_nanos() as u64);
+            } else {
+                self.run_op(&chunk, index, tally);
+            }
+        }
+        tally.cpu_ns += thread_cpu_ns() - cpu;
+        tally.wall_ns += wall.elapsed().as_nanos() as u64;
+        self.chunk = chunk;
+    }
+
+    #[inline]
+    fn run_op(&mut self, chunk: &Chunk, index: usize, tally: &mut Tally) {
+        let (op, key) = (chunk.ops[index], chunk.key(index));
+        if op.kind == Kind::Write {
+            tally.writes += 1;
+            self.write(op.id, key, op.value_bytes, tally);
+            return;
+        }
+        tally.reads += 1;
+        match self.subject.get(key, self.spec.reading, &mut self.out) {
+            Some(found) => {
+                tally.hits += 1;
+                let resized = self.spec.mix.resize;
+                let is_right = (resized || found.value_bytes == op.value_bytes as usize)
+                    && (found.value_bytes < STAMP_BYTES || found.head == stamp(op.id));
+                tally.wrong += u64::from(!is_right);
+            }
+            None if self.spec.fill => {
+                tally.fills += 1;
+                self.write(op.id, key, op.value_bytes, tally);
+            }
+            None => {}
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, id: u64, key: &[u8], value_bytes: u32, tally: &mut Tally) {
+        let value = &mut self.value[..value_bytes as usize];
+        if value.len() >= STAMP_BYTES {
+            value[..STAMP_BYTES].copy_from_slice(&stamp(id));
+        }
+        tally.refused += u64::from(!self.subject.set(key, value));
+    }
+}
