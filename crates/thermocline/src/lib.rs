@@ -1,11 +1,15 @@
 //! Thermocline: an off-heap cache engine.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "async")]
+mod async_load;
 mod cache;
 mod clock;
 mod config;
 mod error;
+mod entry;
 mod expiry;
+mod flight;
 mod generation;
 mod ghost;
 mod hash;
@@ -17,10 +21,12 @@ mod mem;
 mod metrics;
 mod policy;
 mod reclaim;
+mod save;
 mod segment;
 mod sketch;
 mod store;
 mod sync;
+mod typed;
 mod writer;
 
 pub use cache::{
@@ -29,5 +35,11 @@ pub use cache::{
 };
 pub use clock::Clock;
 pub use config::{Cause, Config, Departure, Listener, PageMode, KEY_MAX, MEMORY_MIN};
+pub use entry::Entry;
 pub use error::Error;
+pub use loader::{LoadError, LoadOptions, Loaded, Origin};
+pub use save::{LoadReport, SaveReport, Which};
 pub use sketch::HotKey;
+#[cfg(feature = "serde")]
+pub use typed::Postcard;
+pub use typed::{Codec, Plain, Typed, TypedError, TypedLoadError};

@@ -13,6 +13,7 @@ mod write;
 
 pub use admin::Stats;
 pub use large::Writer;
+pub(crate) use scan::Heat;
 pub use scan::{Keys, Removal, Scan};
 pub use update::{Change, NewValue, Updated, View};
 pub use value::{Guard, Marks, Meta, ReadSink, Want};
@@ -56,7 +57,7 @@ pub(crate) struct Inner {
     page_mode: crate::config::PageMode,
     hot: Option<Mutex<HotKeys>>,
     bell: Option<Arc<Bell>>,
-    pub(crate) loads: crate::loader::Loads,
+    pub(crate) loads: crate::flight::Loads,
 }
 
 /// Fixed memory of a cache beside its tables, bytes: the thread's stack, counters, drain buffers.
@@ -133,7 +134,7 @@ impl Inner {
             page_mode: config.page_mode,
             hot,
             bell,
-            loads: crate::loader::Loads::new(),
+            loads: crate::flight::Loads::new(),
         })
     }
 

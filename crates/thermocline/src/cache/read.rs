@@ -30,12 +30,14 @@ impl Cache {
     /// The value of `key`, to keep. Small values are copied into a pooled buffer, large ones are held
     /// where they lie. Locks nothing; allocates where the pool is empty.
     pub fn get(&self, key: &[u8]) -> Option<Guard> {
-        let mut buffer = pooled_buffer();
         let hash = self.inner.store.hash(key);
-        match self
-            .inner
-            .read(hash, key, Want::default(), PLAIN_MAX, &mut buffer)
-        {
+        self.get_as(hash, key, Want::default())
+    }
+
+    /// `get` that says what to do beside reading.
+    pub(crate) fn get_as(&self, hash: u64, key: &[u8], want: Want) -> Option<Guard> {
+        let mut buffer = pooled_buffer();
+        match self.inner.read(hash, key, want, PLAIN_MAX, &mut buffer) {
             Read::Copied(meta) => Some(Guard::copied(meta, buffer)),
             Read::Held(guard) => {
                 return_buffer(buffer);

@@ -22,18 +22,31 @@ pub struct Scan {
     /// The keys of the unit, one after the other, and where each ends.
     keys: Vec<u8>,
     metas: Vec<(usize, Meta)>,
+    heats: Vec<Heat>,
+}
+
+/// How much an item is worth keeping: accesses lately, then the generation of its segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Heat {
+    counter: u32,
+    generation: u32,
 }
 
 impl Scan {
     /// Shows the items of the next unit of the index (up to 896) to `each`, which may take its time: keys
     /// and facts were copied before. False when the walk is over.
     pub fn step(&mut self, mut each: impl FnMut(&[u8], &Meta)) -> bool {
+        self.step_with_heat(|key, meta, _| each(key, meta))
+    }
+
+    /// `step` that also says how hot each item is.
+    pub(crate) fn step_with_heat(&mut self, mut each: impl FnMut(&[u8], &Meta, Heat)) -> bool {
         if !self.read_unit() {
             return false;
         }
         let mut from = 0;
-        for (to, meta) in &self.metas {
-            each(&self.keys[from..*to], meta);
+        for ((to, meta), heat) in self.metas.iter().zip(&self.heats) {
+            each(&self.keys[from..*to], meta, *heat);
             from = *to;
         }
         true
@@ -47,6 +60,7 @@ impl Scan {
         self.slots.clear();
         self.keys.clear();
         self.metas.clear();
+        self.heats.clear();
         if !store.index.scan(&mut self.cursor, &mut self.slots) {
             return false;
         }
@@ -55,6 +69,12 @@ impl Scan {
             while !read_item(store, slot.place(), &mut self.keys, &mut self.metas) {
                 tries += 1;
                 pause(tries);
+            }
+            if self.metas.len() > self.heats.len() {
+                self.heats.push(Heat {
+                    counter: slot.counter(),
+                    generation: store.segments.of(slot.place()).generation(),
+                });
             }
         }
         true
@@ -149,6 +169,7 @@ impl Cache {
             slots: Vec::new(),
             keys: Vec::new(),
             metas: Vec::new(),
+            heats: Vec::new(),
         }
     }
 
