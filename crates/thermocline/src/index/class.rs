@@ -99,7 +99,7 @@ impl Classes {
             }
         };
         let line = self.line(&class, at);
-        Block::new(self.pool.region(), line).set_owner(owner);
+        Block::new(self.pool.region().words(), line).set_owner(owner);
         Some(line)
     }
 
@@ -121,7 +121,7 @@ impl Classes {
             return Filled::Last;
         }
         let from = self.line(&class, last);
-        let owner = Block::new(self.pool.region(), from).owner();
+        let owner = Block::new(self.pool.region().words(), from).owner();
         if move_block(owner, from, line) {
             self.pop(&mut class);
             self.drop_holes_at_end(&mut class);

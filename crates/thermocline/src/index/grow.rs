@@ -15,7 +15,7 @@ use super::class::Filled;
 use super::layout::{Gathered, Layout};
 use super::lock::Locked;
 use super::stats::Stats;
-use super::unit::{is_oversized, steps_for, Block, REACH, STEPS_MAX};
+use super::unit::{is_oversized, steps_for, Block, BUCKETS_MAX, REACH, STEPS_MAX};
 use super::word::{half_of, split_hash, Level, Word, WordId, DEPTH_MAX, FINE, RUN};
 use super::{Index, Rehash};
 use crate::location::{Slot, Tier};
@@ -55,23 +55,36 @@ impl Locked<'_> {
         }
     }
 
+    /// The block is taken before anything is arranged: being refused is then cheap.
     #[inline(never)]
     fn rebuild(&mut self, steps: usize) -> Grown {
-        let depth = self.word.depth();
-        let layout = Layout::arrange(self.items().as_slice(), depth, steps)
-            .expect("a unit's items fit a bigger block");
-        self.replace_block(&layout)
+        let items = self.items();
+        for steps in steps..=STEPS_MAX {
+            let Some(line) = self.index.classes.allocate(steps, self.head) else {
+                return Grown::NoRoom;
+            };
+            let window = if steps == STEPS_MAX {
+                BUCKETS_MAX
+            } else {
+                REACH
+            };
+            let depth = self.word.depth();
+            if let Some(layout) = Layout::try_arrange(items.as_slice(), depth, steps, window) {
+                self.index.fill_block(line, &layout);
+                self.take_block(line, steps);
+                return Grown::Bigger;
+            }
+            self.index.free_line(line, steps);
+        }
+        unreachable!("a unit's items fit the largest block at any distance from home")
     }
 
-    fn replace_block(&mut self, layout: &Layout) -> Grown {
-        let Some(line) = self.index.write_block(layout, self.head) else {
-            return Grown::NoRoom;
-        };
+    /// Points the directory at a filled block and frees the old one.
+    fn take_block(&mut self, line: u32, steps: usize) {
         let old = self.word;
-        self.set_word(old.next(line, layout.steps, old.depth()));
+        self.set_word(old.next(line, steps, old.depth()));
         self.index.free_block(old);
         Stats::add(&self.index.stats.rebuilds);
-        Grown::Bigger
     }
 
     /// Takes a smaller block if the items have become few. Not being able to is no harm.
@@ -83,7 +96,9 @@ impl Locked<'_> {
         let items = self.items();
         let layout = Layout::try_arrange(items.as_slice(), self.word.depth(), steps - 1, REACH);
         if let Some(layout) = layout {
-            self.replace_block(&layout);
+            if let Some(line) = self.index.write_block(&layout, self.head) {
+                self.take_block(line, layout.steps);
+            }
         }
     }
 
@@ -151,9 +166,13 @@ impl Index {
     /// A new block holding `layout`, which no word names yet.
     fn write_block(&self, layout: &Layout, owner: WordId) -> Option<u32> {
         let line = self.classes.allocate(layout.steps, owner)?;
-        fence(Release);
-        layout.write_to(Block::new(self.region(), line));
+        self.fill_block(line, layout);
         Some(line)
+    }
+
+    fn fill_block(&self, line: u32, layout: &Layout) {
+        fence(Release);
+        layout.write_to(Block::new(self.region().words(), line));
     }
 
     /// Two new blocks, or none.

@@ -64,7 +64,7 @@ impl Layout {
         })
     }
 
-    /// Arranges items in a block of exactly `steps` steps.
+    /// Arranges items in a block of exactly `steps` steps, none further than `window` from home.
     pub(super) fn try_arrange(
         items: &[Slot],
         depth: u32,
@@ -120,13 +120,9 @@ impl Layout {
     /// Writes the block. Its owner was written when it was allocated.
     pub(super) fn write_to(&self, block: Block<'_>) {
         block.write_header(&self.codes, self.far, self.count);
-        for (bucket, slots) in self.slots[..buckets(self.steps) * BUCKET_SLOTS]
-            .chunks(BUCKET_SLOTS)
-            .enumerate()
-        {
-            for (i, &slot) in slots.iter().enumerate() {
-                block.write_slot(bucket, i, slot);
-            }
+        let used = &self.slots[..buckets(self.steps) * BUCKET_SLOTS];
+        for (bucket, slots) in used.chunks(BUCKET_SLOTS).enumerate() {
+            block.write_bucket(bucket, slots);
         }
     }
 }

@@ -82,14 +82,14 @@ impl Index {
                     }
                 }
                 Try::Busy(word) if spins >= SPINS => self.park(head, word),
-                Try::Busy(_) | Try::Changed => {}
+                // A word half way through its change: it may be the holder who was preempted, so
+                // `pause` yields after 64.
+                Try::Busy(_) | Try::Changed => pause(spins),
             }
             if spins == 0 {
                 Stats::add(&self.stats.lock_waits);
             }
             spins += 1;
-            // Past 64 `pause` yields; a holder that runs needs less.
-            pause(spins % 64);
         }
     }
 
@@ -175,8 +175,8 @@ impl Index {
         };
         // The owner word travels with the copy: nobody else writes it, we hold the class.
         crate::sync::fence(Release);
-        let region = self.region();
-        Block::new(region, from).copy_to(Block::new(region, to), word.steps());
+        let words = self.region().words();
+        Block::new(words, from).copy_to(Block::new(words, to), word.steps());
         unit.set_word(word.next(to, word.steps(), word.depth()));
         Stats::add(&self.stats.block_moves);
         true
@@ -204,7 +204,7 @@ impl<'a> Locked<'a> {
     }
 
     pub(super) fn block(&self) -> Block<'a> {
-        Block::new(self.index.region(), self.word.line())
+        Block::new(self.index.region().words(), self.word.line())
     }
 }
 

@@ -175,8 +175,8 @@ impl Index {
     #[inline(always)]
     fn word(&self, id: WordId) -> &AtomicU64 {
         match id.level {
-            Level::Coarse => self.region().u64(id.index * 8),
-            Level::Fine => self.fine_region().u64(id.index * 8),
+            Level::Coarse => self.region().words().u64(id.index * 8),
+            Level::Fine => self.fine_region().words().u64(id.index * 8),
         }
     }
 
@@ -244,6 +244,12 @@ impl Index {
     /// The extents of the index, for the background thread to touch one ahead (`Extents::warm_one`).
     pub(crate) fn extents(&self) -> &Extents {
         self.classes.pool().extents()
+    }
+
+    /// Whether the last slab the index asked for was refused: units are filled past 94 % meanwhile, and
+    /// inserts may come back `NoRoom`. One free extent of budget cures it at the next try.
+    pub(crate) fn is_short(&self) -> bool {
+        self.classes.pool().is_short()
     }
 
     /// Gives wholly empty extents back. For the background thread, now and then; costs a barrier.

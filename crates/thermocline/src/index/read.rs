@@ -13,8 +13,9 @@ use super::unit::{buckets, Block, STEPS_MAX};
 use super::word::{home_bucket, split_hash, Word, WordId, FINE};
 use super::Index;
 use crate::location::{Place, Slot};
-use crate::sync::fence;
+use crate::mem::Words;
 use crate::sync::Ordering::{Acquire, Relaxed};
+use crate::sync::{fence, AtomicU64};
 
 /// A slot as it was when found, and where: for `bump`, under the same pin.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +27,7 @@ pub(crate) struct Found {
 /// One look at a unit.
 #[derive(Clone, Copy)]
 struct View<'a> {
-    block: Block<'a>,
-    id: WordId,
+    words: Words<'a>,
     word: Word,
     tag: u16,
     home: usize,
@@ -38,70 +38,28 @@ impl Index {
     /// called with places of other keys too (one lookup in 200), and may see a place twice.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(Place) -> bool) -> Option<Found> {
+        let words = self.region().words();
         let (index, tag) = split_hash(hash, self.words);
-        let id = WordId::coarse(index);
-        let word = Word(self.word(id).load(Acquire));
+        let word = Word(words.u64(index * 8).load(Acquire));
         if word.steps().wrapping_sub(1) >= STEPS_MAX {
             return self.find_elsewhere(hash, word, &mut matches);
         }
-        let view = self.view(id, word, tag);
-        let found = self.match_bucket(view.bucket(0), tag, &mut matches);
+        let view = View::new(words, word, tag);
+        let found = view.search_bucket(0, &mut matches);
         if found.is_some() {
             return found;
         }
-        let code = view.block.code(view.home);
+        let code = view.block().code(view.home);
         if code > 0 {
-            let found = self.match_bucket(view.bucket(1), tag, &mut matches);
+            let found = view.search_bucket(1, &mut matches);
             if found.is_some() {
                 return found;
             }
         }
-        if code <= 1 && self.still(view) {
+        if code <= 1 && still(words.u64(index * 8), word) {
             return None;
         }
-        self.find_beyond(hash, view, code, &mut matches)
-    }
-
-    #[inline(always)]
-    fn view(&self, id: WordId, word: Word, tag: u16) -> View<'_> {
-        View {
-            block: Block::new(self.region(), word.line()),
-            id,
-            word,
-            tag,
-            home: home_bucket(tag, word.depth(), buckets(word.steps())),
-        }
-    }
-
-    /// Whether the unit is where it was when the view was taken.
-    #[inline(always)]
-    fn still(&self, view: View<'_>) -> bool {
-        if mutant(Mutant::NoRecheck) {
-            return true;
-        }
-        // Pairs with the fence before a recycled block is filled (grow.rs).
-        fence(Acquire);
-        Word(self.word(view.id).load(Relaxed)).bare() == view.word.bare()
-    }
-
-    #[inline(always)]
-    fn match_bucket(
-        &self,
-        at: usize,
-        tag: u16,
-        matches: &mut impl FnMut(Place) -> bool,
-    ) -> Option<Found> {
-        let mut mask = self.region().match_tags(at, tag);
-        while mask != 0 {
-            let at = at + mask.trailing_zeros() as usize * 8;
-            mask &= mask - 1;
-            // Again, and with Acquire: the item's bytes were written before its slot.
-            let slot = Slot(self.region().u64(at).load(Acquire));
-            if !slot.is_empty() && slot.tag() == tag && matches(slot.place()) {
-                return Some(Found { slot, at });
-            }
-        }
-        None
+        self.find_beyond(hash, word, &mut matches)
     }
 
     /// The word led to no unit of the coarse directory.
@@ -120,18 +78,20 @@ impl Index {
         }
     }
 
-    /// Home and, if the code says so, its neighbour have been searched.
+    /// Home and, if its code says so, the next bucket have been searched. Takes few arguments, and
+    /// computes the rest again, so that the inlined part keeps its values in registers.
     #[cold]
     #[inline(never)]
     fn find_beyond(
         &self,
         hash: u64,
-        view: View<'_>,
-        code: usize,
+        word: Word,
         matches: &mut dyn FnMut(Place) -> bool,
     ) -> Option<Found> {
-        let found = self.search(view, 2, view.block.reach(code), matches);
-        if found.is_some() || self.still(view) {
+        let (index, tag) = split_hash(hash, self.words);
+        let view = View::new(self.region().words(), word, tag);
+        let found = view.search(2, matches);
+        if found.is_some() || still(self.word(WordId::coarse(index)), word) {
             return found;
         }
         Stats::add(&self.stats.restarts);
@@ -154,27 +114,14 @@ impl Index {
             if word.steps() == 0 {
                 return None;
             }
-            let view = self.view(id, word, tag);
-            let reach = view.block.reach(view.block.code(view.home));
-            let found = self.search(view, 0, reach, matches);
-            if found.is_some() || self.still(view) {
+            let view = View::new(self.region().words(), word, tag);
+            let found = view.search(0, matches);
+            if found.is_some() || still(self.word(id), word) {
                 return found;
             }
             Stats::add(&self.stats.restarts);
             crate::sync::pause(0);
         }
-    }
-
-    fn search(
-        &self,
-        view: View<'_>,
-        from: usize,
-        reach: usize,
-        mut matches: &mut dyn FnMut(Place) -> bool,
-    ) -> Option<Found> {
-        // A recycled header can say anything; a unit has no more buckets than this.
-        let reach = reach.min(buckets(view.word.steps()) - 1);
-        (from..=reach).find_map(|d| self.match_bucket(view.bucket(d), view.tag, &mut matches))
     }
 
     /// Counts an access: one compare-exchange of the slot as it was seen, failure ignored, so that a
@@ -185,7 +132,7 @@ impl Index {
         if bumped == found.slot {
             return;
         }
-        let at = self.region().u64(found.at);
+        let at = self.region().words().u64(found.at);
         if mutant(Mutant::PlainBump) {
             at.store(bumped.0, Relaxed);
             return;
@@ -211,10 +158,7 @@ impl Index {
     /// Second stage: asks for the home bucket.
     #[inline(always)]
     pub(crate) fn prefetch_bucket(&self, hash: u64) {
-        let (index, tag) = split_hash(hash, self.words);
-        let word = Word(self.word(WordId::coarse(index)).load(Acquire));
-        if word.steps().wrapping_sub(1) < STEPS_MAX {
-            let view = self.view(WordId::coarse(index), word, tag);
+        if let Some(view) = self.first_look(hash) {
             self.region().prefetch(view.bucket(0));
         }
     }
@@ -223,27 +167,89 @@ impl Index {
     /// the item. A guess: `find` decides.
     #[inline(always)]
     pub(crate) fn prefetch_place(&self, hash: u64) -> Option<Place> {
-        let (index, tag) = split_hash(hash, self.words);
-        let word = Word(self.word(WordId::coarse(index)).load(Acquire));
-        if word.steps().wrapping_sub(1) >= STEPS_MAX {
-            return None;
-        }
-        let view = self.view(WordId::coarse(index), word, tag);
-        self.match_bucket(view.bucket(0), tag, &mut |_| true)
+        self.first_look(hash)?
+            .search_bucket(0, &mut |_| true)
             .map(|found| found.slot.place())
+    }
+
+    #[inline(always)]
+    fn first_look(&self, hash: u64) -> Option<View<'_>> {
+        let words = self.region().words();
+        let (index, tag) = split_hash(hash, self.words);
+        let word = Word(words.u64(index * 8).load(Acquire));
+        let in_coarse = word.steps().wrapping_sub(1) < STEPS_MAX;
+        in_coarse.then(|| View::new(words, word, tag))
     }
 }
 
-impl View<'_> {
+/// Whether a unit is where it was when its directory word was read.
+#[inline(always)]
+fn still(at: &AtomicU64, seen: Word) -> bool {
+    if mutant(Mutant::NoRecheck) {
+        return true;
+    }
+    // Pairs with the fence before a recycled block is filled (grow.rs).
+    fence(Acquire);
+    Word(at.load(Relaxed)).bare() == seen.bare()
+}
+
+impl<'a> View<'a> {
+    #[inline(always)]
+    fn new(words: Words<'a>, word: Word, tag: u16) -> View<'a> {
+        View {
+            words,
+            word,
+            tag,
+            home: home_bucket(tag, word.depth(), buckets(word.steps())),
+        }
+    }
+
+    #[inline(always)]
+    fn block(&self) -> Block<'a> {
+        Block::new(self.words, self.word.line())
+    }
+
     /// Offset of the bucket `distance` after home, around the end.
     #[inline(always)]
     fn bucket(&self, distance: usize) -> usize {
         let count = buckets(self.word.steps());
         let mut bucket = self.home + distance;
-        if bucket >= count {
+        if distance > 0 && bucket >= count {
             bucket -= count;
         }
-        self.block.bucket(bucket)
+        self.block().bucket(bucket)
+    }
+
+    #[inline(always)]
+    fn search_bucket(
+        &self,
+        distance: usize,
+        matches: &mut impl FnMut(Place) -> bool,
+    ) -> Option<Found> {
+        let at = self.bucket(distance);
+        let bucket = self.words.bucket(at);
+        let mut mask = bucket.match_tags(self.tag);
+        while mask != 0 {
+            let index = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            // Again, and with Acquire: the item's bytes were written before its slot.
+            let slot = Slot(bucket.slot(index).load(Acquire));
+            if !slot.is_empty() && slot.tag() == self.tag && matches(slot.place()) {
+                return Some(Found {
+                    slot,
+                    at: at + index * 8,
+                });
+            }
+        }
+        None
+    }
+
+    /// Searches the buckets from `from` to as far as home's code says.
+    fn search(&self, from: usize, mut matches: &mut dyn FnMut(Place) -> bool) -> Option<Found> {
+        let reach = self.block().reach(self.block().code(self.home));
+        // A recycled header can say anything; a unit has no more buckets than this.
+        let reach = reach.min(buckets(self.word.steps()) - 1);
+        (from..=reach).find_map(|distance| self.search_bucket(distance, &mut matches))
     }
 }
 

@@ -11,6 +11,7 @@
 use super::models_switch::{mutant, Mutant};
 use crate::mem::{Domain, ExtentId, Extents, Region, EXTENT_BYTES};
 use crate::sync::{lock, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The n-th slab of the index's region.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,13 +28,22 @@ struct Books {
     /// extents become wholly free.
     free: Vec<SlabId>,
     limbo: Vec<Retired>,
+    /// Barriers since a slab last came back.
+    barriers: u32,
 }
+
+/// Barriers made at once for slabs in limbo, before trying only now and then: two free them unless
+/// somebody is pinned, and each costs up to 12 us.
+const BARRIERS: u32 = 4;
 
 pub(super) struct Pool {
     domain: &'static Domain,
     extents: Extents,
     slab_bytes: usize,
     books: Mutex<Books>,
+    /// The last slab asked for was refused. A hint: the library's own atomic, not a point to schedule
+    /// at in models.
+    short: AtomicBool,
 }
 
 impl Pool {
@@ -52,7 +62,9 @@ impl Pool {
             books: Mutex::new(Books {
                 free: Vec::new(),
                 limbo: Vec::new(),
+                barriers: 0,
             }),
+            short: AtomicBool::new(false),
         };
         let mut books = lock(&pool.books);
         if pool.region().bytes() < EXTENT_BYTES {
@@ -105,6 +117,17 @@ impl Pool {
     /// A slab for a class. None when neither the budget nor the limbo yields one: the caller reclaims
     /// something, unpins, and comes again.
     pub(super) fn take(&self, class: usize) -> Option<SlabId> {
+        let slab = self.take_any(class);
+        self.short.store(slab.is_none(), Relaxed);
+        slab
+    }
+
+    /// Whether the last slab asked for was refused.
+    pub(super) fn is_short(&self) -> bool {
+        self.short.load(Relaxed)
+    }
+
+    fn take_any(&self, class: usize) -> Option<SlabId> {
         let mut books = lock(&self.books);
         if let Some(slab) = books.again(class).or_else(|| books.free.pop()) {
             return Some(slab);
@@ -119,12 +142,15 @@ impl Pool {
         self.ripened(&mut books)
     }
 
-    /// Moves the epoch on if that can free a slab. Costs a barrier of up to 12 us, once a slab.
+    /// A slab from limbo, after moving the epoch on if that can help.
     fn ripened(&self, books: &mut Books) -> Option<SlabId> {
         self.ripen(books);
         if books.free.is_empty() && !books.limbo.is_empty() {
-            self.domain.try_advance();
-            self.ripen(books);
+            books.barriers += 1;
+            if books.barriers <= BARRIERS || books.barriers % 64 == 0 {
+                self.domain.try_advance();
+                self.ripen(books);
+            }
         }
         books.free.pop()
     }
@@ -146,8 +172,10 @@ impl Pool {
         let epoch = self.domain.epoch();
         let mut books = lock(&self.books);
         books.limbo.push(Retired { slab, class, epoch });
+        books.barriers = 0;
         // Two extents' worth lying idle: the index is shrinking, not breathing.
         if (books.free.len() + books.limbo.len()) * self.slab_bytes >= 2 * EXTENT_BYTES {
+            self.domain.try_advance();
             self.give_back(&mut books);
         }
     }

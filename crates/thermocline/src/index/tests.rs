@@ -258,10 +258,12 @@ fn without_a_slab_it_fills_what_it_has_and_then_says_no_room() {
     for key in 0..stored {
         assert_eq!(get(&index, key), Some(place(key, 0)));
     }
+    assert!(index.is_short());
     // Replacing needs no room, nor does a key whose place another one left.
     assert_eq!(put(&index, 0, place(0, 1)), Publish::Done);
     budget.set_limit(2 * budget.limit_bytes());
     assert_eq!(put(&index, stored, place(stored, 0)), Publish::Done);
+    assert!(!index.is_short());
 }
 
 #[test]

@@ -14,7 +14,7 @@
 
 use super::word::WordId;
 use crate::location::Slot;
-use crate::mem::Region;
+use crate::mem::{Region, Words};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 pub(super) const LINE_BYTES: usize = 64;
@@ -72,15 +72,15 @@ pub(super) fn is_oversized(steps: usize, items: usize) -> bool {
 /// The block that starts at a line.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a> {
-    region: &'a Region,
+    words: Words<'a>,
     line: usize,
 }
 
 impl<'a> Block<'a> {
     #[inline(always)]
-    pub(super) fn new(region: &'a Region, line: u32) -> Block<'a> {
+    pub(super) fn new(words: Words<'a>, line: u32) -> Block<'a> {
         Block {
-            region,
+            words,
             line: line as usize,
         }
     }
@@ -97,13 +97,8 @@ impl<'a> Block<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn slot(self, at: usize) -> Slot {
-        Slot(self.region.u64(at).load(Acquire))
-    }
-
-    #[inline(always)]
     pub(super) fn code(self, bucket: usize) -> usize {
-        let word = self.region.u64(self.header(bucket / 32)).load(Acquire);
+        let word = self.words.u64(self.header(bucket / 32)).load(Acquire);
         (word >> (bucket % 32 * 2) & 3) as usize
     }
 
@@ -113,26 +108,26 @@ impl<'a> Block<'a> {
         if code < 3 {
             code
         } else {
-            self.region.u64(self.header(FAR_WORD)).load(Acquire) as usize
+            self.words.u64(self.header(FAR_WORD)).load(Acquire) as usize
         }
     }
 
     pub(super) fn count(self) -> usize {
-        self.region.u64(self.header(COUNT_WORD)).load(Relaxed) as usize
+        self.words.u64(self.header(COUNT_WORD)).load(Relaxed) as usize
     }
 
     pub(super) fn set_count(self, count: usize) {
-        self.region
+        self.words
             .u64(self.header(COUNT_WORD))
             .store(count as u64, Relaxed);
     }
 
     pub(super) fn owner(self) -> WordId {
-        WordId::unpack(self.region.u64(self.header(OWNER_WORD)).load(Relaxed))
+        WordId::unpack(self.words.u64(self.header(OWNER_WORD)).load(Relaxed))
     }
 
     pub(super) fn set_owner(self, owner: WordId) {
-        self.region
+        self.words
             .u64(self.header(OWNER_WORD))
             .store(owner.pack(), Relaxed);
     }
@@ -140,13 +135,13 @@ impl<'a> Block<'a> {
     /// Makes a bucket's code cover `distance`. Done before the slot is stored, so that the slot's store
     /// is the moment the item appears.
     pub(super) fn raise_reach(self, home: usize, distance: usize) {
-        let far = self.region.u64(self.header(FAR_WORD));
+        let far = self.words.u64(self.header(FAR_WORD));
         if distance as u64 > far.load(Relaxed) {
             far.store(distance as u64, Release);
         }
         let wanted = distance.min(3);
         if self.code(home) < wanted {
-            let word = self.region.u64(self.header(home / 32));
+            let word = self.words.u64(self.header(home / 32));
             let shift = home % 32 * 2;
             let kept = word.load(Relaxed) & !(3 << shift);
             word.store(kept | (wanted as u64) << shift, Release);
@@ -156,34 +151,33 @@ impl<'a> Block<'a> {
     /// Writes codes, far and count of a block nobody is sent to yet.
     pub(super) fn write_header(self, codes: &[u64; CODE_WORDS], far: usize, count: usize) {
         for (i, &code) in codes.iter().enumerate() {
-            self.region.u64(self.header(i)).store(code, Relaxed);
+            self.words.u64(self.header(i)).store(code, Relaxed);
         }
-        self.region
+        self.words
             .u64(self.header(FAR_WORD))
             .store(far as u64, Relaxed);
         self.set_count(count);
     }
 
-    /// Writes one slot of a block nobody is sent to yet.
-    pub(super) fn write_slot(self, bucket: usize, slot: usize, value: u64) {
-        self.region
-            .u64(self.bucket(bucket) + slot * 8)
-            .store(value, Relaxed);
+    /// Writes the slots of one bucket of a block nobody is sent to yet.
+    pub(super) fn write_bucket(self, bucket: usize, slots: &[u64]) {
+        let to = self.words.bucket(self.bucket(bucket));
+        for (i, &slot) in slots.iter().enumerate() {
+            to.slot(i).store(slot, Relaxed);
+        }
     }
 
     /// Copies a whole block, owner included, to another of the same size.
     pub(super) fn copy_to(self, to: Block<'_>, steps: usize) {
         for word in 0..=OWNER_WORD {
-            let value = self.region.u64(self.header(word)).load(Relaxed);
-            to.region.u64(to.header(word)).store(value, Relaxed);
+            let value = self.words.u64(self.header(word)).load(Relaxed);
+            to.words.u64(to.header(word)).store(value, Relaxed);
         }
         for bucket in 0..buckets(steps) {
+            let from = self.words.bucket(self.bucket(bucket));
+            let to = to.words.bucket(to.bucket(bucket));
             for slot in 0..BUCKET_SLOTS {
-                let value = self
-                    .region
-                    .u64(self.bucket(bucket) + slot * 8)
-                    .load(Relaxed);
-                to.write_slot(bucket, slot, value);
+                to.slot(slot).store(from.slot(slot).load(Relaxed), Relaxed);
             }
         }
     }
@@ -191,12 +185,9 @@ impl<'a> Block<'a> {
     /// Calls `each` with every slot in use. Under the unit's lock.
     pub(super) fn for_each(self, steps: usize, mut each: impl FnMut(Slot)) {
         for bucket in 0..buckets(steps) {
+            let from = self.words.bucket(self.bucket(bucket));
             for slot in 0..BUCKET_SLOTS {
-                let value = Slot(
-                    self.region
-                        .u64(self.bucket(bucket) + slot * 8)
-                        .load(Relaxed),
-                );
+                let value = Slot(from.slot(slot).load(Relaxed));
                 if !value.is_empty() {
                     each(value);
                 }
@@ -204,11 +195,35 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Offset of the first free slot of a bucket.
+    /// The first slot of a bucket that has this tag and is `wanted`, and its offset. Under the unit's
+    /// lock.
+    pub(super) fn find_slot(
+        self,
+        bucket: usize,
+        tag: u16,
+        wanted: &mut impl FnMut(Slot) -> bool,
+    ) -> Option<(usize, Slot)> {
+        let at = self.bucket(bucket);
+        let bucket = self.words.bucket(at);
+        let mut mask = bucket.match_tags(tag);
+        while mask != 0 {
+            let index = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            let slot = Slot(bucket.slot(index).load(Acquire));
+            // The counter may be changing; tag and place are not.
+            if !slot.is_empty() && wanted(slot) {
+                return Some((at + index * 8, slot));
+            }
+        }
+        None
+    }
+
+    /// Offset of the first free slot of a bucket. Under the unit's lock.
     pub(super) fn free_slot(self, bucket: usize) -> Option<usize> {
         let at = self.bucket(bucket);
+        let bucket = self.words.bucket(at);
         (0..BUCKET_SLOTS)
+            .find(|&slot| bucket.slot(slot).load(Relaxed) == 0)
             .map(|slot| at + slot * 8)
-            .find(|&at| self.region.u64(at).load(Relaxed) == 0)
     }
 }

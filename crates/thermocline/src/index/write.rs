@@ -9,7 +9,7 @@ use super::grow::Grown;
 use super::lock::{Locked, Position};
 use super::models_switch::{mutant, Mutant};
 use super::stats::Stats;
-use super::unit::{buckets, limit, BUCKETS_MAX, BUCKET_SLOTS, REACH};
+use super::unit::{buckets, limit, BUCKETS_MAX, REACH};
 use super::word::{home_bucket, split_hash, Level, FINE};
 use super::{Index, Rehash};
 use crate::location::{Place, Slot, Tier};
@@ -130,14 +130,7 @@ impl Locked<'_> {
         }
         let (block, count, home) = (self.block(), buckets(self.word.steps()), self.home(tag));
         let reach = block.reach(block.code(home));
-        (0..=reach).find_map(|d| {
-            let at = block.bucket((home + d) % count);
-            (0..BUCKET_SLOTS).find_map(|i| {
-                let (at, slot) = (at + i * 8, block.slot(at + i * 8));
-                let hit = !slot.is_empty() && slot.tag() == tag && wanted(slot);
-                hit.then_some((at, slot))
-            })
-        })
+        (0..=reach).find_map(|d| block.find_slot((home + d) % count, tag, &mut wanted))
     }
 
     /// One store in place of the slot that points to `old`.
@@ -156,9 +149,7 @@ impl Locked<'_> {
     /// Puts a slot in, growing as needed. None: the unit was divided, lock and look again.
     fn insert(&mut self, slot: Slot, rehash: Rehash<'_>) -> Option<Publish> {
         loop {
-            let steps = self.word.steps();
-            let roomy = steps > 0 && self.block().count() < limit(steps);
-            if roomy && self.store(slot, REACH) {
+            if self.has_room() && self.store(slot, REACH) {
                 return Some(Publish::Done);
             }
             match self.grow(rehash) {
@@ -169,6 +160,17 @@ impl Locked<'_> {
                 Grown::NoRoom => return Some(self.store_or_refuse(slot, REACH)),
             }
         }
+    }
+
+    /// Whether to fill the block on rather than to grow. Past its limit only while slabs are refused:
+    /// then growing is tried again at every eighth item, not for each.
+    fn has_room(&self) -> bool {
+        let steps = self.word.steps();
+        if steps == 0 {
+            return false;
+        }
+        let count = self.block().count();
+        count < limit(steps) || self.index.is_short() && count % 8 != 0
     }
 
     fn store_or_refuse(&mut self, slot: Slot, window: usize) -> Publish {

@@ -2,7 +2,8 @@
 //!
 //! `region`: reserved address space, word and byte access. `racing`: copying bytes another thread may
 //! be writing. `budget`: what may be taken. `extent`: 2 MiB pieces of a region. `pin`: epochs that
-//! keep retired memory from being reused under a reader. `tags`: the 8-slot tag compare.
+//! keep retired memory from being reused under a reader. `tags`: words and buckets of the index, and
+//! the 8-slot tag compare.
 #![allow(unsafe_code)]
 
 mod budget;
@@ -18,3 +19,4 @@ pub(crate) use extent::{ExtentId, Extents, EXTENT_BYTES};
 pub(crate) use os::{current_core, monotonic_ms};
 pub(crate) use pin::{Domain, Pin, THREADS_MAX};
 pub(crate) use region::{Grain, Region};
+pub(crate) use tags::Words;
