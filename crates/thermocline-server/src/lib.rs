@@ -1,1 +1,27 @@
+//! The Thermocline server as a library: a memory limit that is kept, behind the memcached protocol.
+//!
+//! ```text
+//! cli -> config -> server: bind, reserve, start -> net: accept, event loops -> wire -> command -> thermocline
+//!                                               -> admin: metrics, health, statistics over HTTP
+//! ```
+//! `Server::start(settings)` runs one inside any program; `examples/in_process.rs` shows it.
 #![forbid(unsafe_code)]
+
+pub mod admin;
+pub mod cli;
+mod clock;
+mod command;
+pub mod config;
+mod descriptors;
+pub mod logging;
+mod malloc;
+mod net;
+mod pages;
+mod process;
+mod reserve;
+pub mod server;
+pub mod stats;
+pub mod wire;
+
+pub use config::{Listen, Settings};
+pub use server::{Prepared, Server, StartError, Stop};

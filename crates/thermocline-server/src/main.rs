@@ -1,2 +1,6 @@
+//! The `thermocline` command. Everything it does is in the library.
 #![forbid(unsafe_code)]
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    thermocline_server::cli::main()
+}

@@ -1,0 +1,134 @@
+//! The pages of the admin door.
+
+use super::metrics;
+use crate::server::{Shared, Stop};
+use crate::stats::{self, KEYS_LISTED_MAX};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::{json, Map, Value};
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+/// The text format of Prometheus.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const KEYS_LISTED: usize = 20;
+
+const INDEX: &str = "\
+thermocline
+/metrics     counters and gauges for Prometheus
+/healthz     200 while the process runs
+/readyz      200 while clients are served, 503 while stopping
+/stats       memcached's stats and the cache's own, as JSON
+/keys/hot?n= the most read keys
+/keys/big?n= the keys with the largest values
+";
+
+pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = page(
+            StatusCode::METHOD_NOT_ALLOWED,
+            TEXT,
+            "only GET is answered here\n".into(),
+        );
+        response
+            .headers_mut()
+            .insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let count = count_of(request.uri().query());
+    match request.uri().path() {
+        "/" => page(StatusCode::OK, TEXT, INDEX.into()),
+        "/metrics" => page(StatusCode::OK, METRICS, metrics::text(shared)),
+        "/healthz" => page(StatusCode::OK, TEXT, "ok\n".into()),
+        "/readyz" => match shared.stop() {
+            Stop::Run => page(StatusCode::OK, TEXT, "ready\n".into()),
+            Stop::Drain | Stop::Now => {
+                page(StatusCode::SERVICE_UNAVAILABLE, TEXT, "stopping\n".into())
+            }
+        },
+        "/stats" => json_page(&all_stats(shared)),
+        "/keys/hot" | "/keys/big" if !shared.settings.allow_dump => {
+            page(StatusCode::FORBIDDEN, TEXT, "allow_dump is off\n".into())
+        }
+        "/keys/hot" => json_page(&hot_keys(shared, count)),
+        "/keys/big" => json_page(&big_keys(shared, count)),
+        _ => page(StatusCode::NOT_FOUND, TEXT, INDEX.into()),
+    }
+}
+
+fn page(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let kind = hyper::header::HeaderValue::from_static(kind);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn json_page(value: &Value) -> Response<Full<Bytes>> {
+    page(StatusCode::OK, JSON, format!("{value:#}\n"))
+}
+
+fn count_of(query: Option<&str>) -> usize {
+    query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .find_map(|pair| pair.strip_prefix("n=")?.parse().ok())
+        .unwrap_or(KEYS_LISTED)
+        .clamp(1, KEYS_LISTED_MAX)
+}
+
+/// Numbers as numbers, everything else as text.
+fn object(lines: stats::Lines) -> Value {
+    let value = |text: String| match text.parse::<u64>() {
+        Ok(number) => json!(number),
+        Err(_) => json!(text),
+    };
+    let map: Map<String, Value> = lines
+        .into_iter()
+        .map(|(name, text)| (name, value(text)))
+        .collect();
+    Value::Object(map)
+}
+
+fn all_stats(shared: &Shared) -> Value {
+    let reserve = shared.reserve();
+    json!({
+        "general": object(stats::general(shared)),
+        "settings": object(stats::settings(shared)),
+        "cache": metrics::cache_object(shared),
+        "reserved_bytes": {
+            "base": reserve.base,
+            "workers": reserve.workers,
+            "connections": reserve.connections,
+            "buffer_pool": reserve.pool,
+            "admin": reserve.admin,
+        },
+    })
+}
+
+fn hot_keys(shared: &Shared, count: usize) -> Value {
+    let list = shared.cache.hot_keys(count);
+    let entry = |hot: &thermocline::HotKey| json!({ "key": hot.key.escape_ascii().to_string(), "share": hot.share, "whole": hot.whole });
+    Value::Array(list.iter().map(entry).collect())
+}
+
+fn big_keys(shared: &Shared, count: usize) -> Value {
+    let list = shared.largest_keys(count);
+    let entry = |(bytes, key): &(u64, Vec<u8>)| json!({ "key": key.escape_ascii().to_string(), "value_bytes": bytes });
+    Value::Array(list.iter().map(entry).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_keys_is_read_and_bounded() {
+        assert_eq!(count_of(None), KEYS_LISTED);
+        assert_eq!(count_of(Some("a=b&n=7")), 7);
+        assert_eq!(count_of(Some("n=x")), KEYS_LISTED);
+        assert_eq!(count_of(Some("n=99999999")), KEYS_LISTED_MAX);
+    }
+}

@@ -1,0 +1,223 @@
+//! The command line: `thermocline serve`, `thermocline memcached`, and memcached's name as our own.
+
+use crate::config::memcached::{self, Outcome};
+use crate::config::{self, ConfigError, Layers, Settings};
+use crate::process::{self, PidFile};
+use crate::server::{Prepared, Server, StartError, Stop};
+use crate::{logging, malloc};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// As sysexits.h and memcached have it: the command line or configuration is at fault.
+const EXIT_USAGE: u8 = 64;
+const EXIT_FAILURE: u8 = 1;
+
+const SERVE_HELP: &str = "\
+Every setting can be written in three places, the first wins: flag (--item-size-max 2MiB), environment
+(THERMOCLINE_ITEM_SIZE_MAX=2MiB), TOML file (item_size_max = \"2MiB\"). --print-config shows what comes of them.
+SIGTERM and SIGUSR1 stop after the requests under way, a second signal at once; SIGHUP reads the password file again.";
+
+pub fn main() -> ExitCode {
+    malloc::tame();
+    let args: Vec<String> = match std::env::args_os().map(|arg| arg.into_string()).collect() {
+        Ok(args) => args,
+        Err(arg) => return usage(&format!("{arg:?}: arguments must be UTF-8")),
+    };
+    let name = args.first().map_or("thermocline", String::as_str);
+    if memcached::is_our_name(name) {
+        return memcached_command(&args[1..]);
+    }
+    if args.get(1).is_some_and(|word| word == "memcached") {
+        return memcached_command(&args[2..]);
+    }
+    let matches = match command().try_get_matches_from(&args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let asked = !error.use_stderr();
+            // Nothing can be said if the terminal is gone.
+            let _gone = error.print();
+            return ExitCode::from(if asked { 0 } else { EXIT_USAGE });
+        }
+    };
+    match matches.subcommand() {
+        Some(("serve", matches)) => serve(matches),
+        _ => usage("a command is missing: thermocline serve --help"),
+    }
+}
+
+fn command() -> Command {
+    let serve = Command::new("serve")
+        .about("Run the cache server")
+        .after_help(SERVE_HELP)
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("TOML file of settings [environment: THERMOCLINE_CONFIG]"),
+        )
+        .arg(
+            Arg::new("print-config")
+                .long("print-config")
+                .action(ArgAction::SetTrue)
+                .help("Print the settings in force as TOML and exit"),
+        )
+        .args(config::flags());
+    Command::new("thermocline")
+        .about("A cache server with a memory limit that is kept, behind the memcached protocol")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve)
+        .subcommand(
+            Command::new("memcached")
+                .about("Run the server with memcached's own flags (thermocline memcached -h)")
+                .disable_help_flag(true),
+        )
+}
+
+fn usage(text: &str) -> ExitCode {
+    eprintln!("thermocline: {text}");
+    ExitCode::from(EXIT_USAGE)
+}
+
+fn failure(error: &StartError) -> ExitCode {
+    eprintln!("thermocline: {error}");
+    match error {
+        StartError::Config(_) | StartError::Engine(thermocline::Error::Config(_)) => {
+            ExitCode::from(EXIT_USAGE)
+        }
+        _ => ExitCode::from(EXIT_FAILURE),
+    }
+}
+
+fn serve(matches: &ArgMatches) -> ExitCode {
+    let settings = match config::resolve(&Layers::of_process(matches)) {
+        Ok(settings) => settings,
+        Err(ConfigError(text)) => return usage(&text),
+    };
+    if matches.get_flag("print-config") {
+        print!("{}", settings.to_toml());
+        return ExitCode::SUCCESS;
+    }
+    logging::init(&settings);
+    run(settings, false, &[])
+}
+
+fn memcached_command(args: &[String]) -> ExitCode {
+    let environment: Vec<(String, String)> = std::env::vars()
+        .filter(|(name, _)| name.starts_with("THERMOCLINE_"))
+        .collect();
+    match memcached::parse(args, &environment) {
+        Err(ConfigError(text)) => usage(&text),
+        Ok(Outcome::Help) => {
+            print!("{}", memcached::help());
+            ExitCode::SUCCESS
+        }
+        Ok(Outcome::Version) => {
+            println!(
+                "thermocline {} (memcached {})",
+                env!("CARGO_PKG_VERSION"),
+                crate::server::VERSION
+            );
+            ExitCode::SUCCESS
+        }
+        Ok(Outcome::License) => {
+            println!("thermocline is licensed under MIT or Apache-2.0, at your choice.");
+            ExitCode::SUCCESS
+        }
+        Ok(Outcome::Serve(start)) => {
+            logging::init(&start.settings);
+            run(start.settings, start.daemon, &start.notes)
+        }
+    }
+}
+
+/// Bind, become a daemon if asked, start, wait, stop.
+fn run(settings: Settings, daemon: bool, notes: &[String]) -> ExitCode {
+    let pid_file = settings.pid_file.clone();
+    let prepared = match Prepared::new(settings) {
+        Ok(prepared) => prepared,
+        Err(error) => return failure(&error),
+    };
+    // Before any thread: a forked process has only the one that forked.
+    if daemon {
+        if let Err(error) = nix::unistd::daemon(true, false) {
+            eprintln!("thermocline: cannot become a daemon: {error}");
+            return ExitCode::from(EXIT_FAILURE);
+        }
+    }
+    let started = pid_file
+        .map(|path| PidFile::write(&path))
+        .transpose()
+        .map_err(StartError::Io)
+        .and_then(|pid_file| Ok((pid_file, prepared.start()?)));
+    let (pid_file, server) = match started {
+        Ok(started) => started,
+        Err(error) => return failure(&error),
+    };
+    for line in server.banner() {
+        tracing::info!("{line}");
+    }
+    for note in notes {
+        tracing::warn!("{note}");
+    }
+    let code = match handle_signals(&server) {
+        Ok(()) => serve_until_stopped(server),
+        Err(error) => {
+            eprintln!("thermocline: cannot listen for signals: {error}");
+            ExitCode::from(EXIT_FAILURE)
+        }
+    };
+    drop(pid_file);
+    code
+}
+
+fn serve_until_stopped(server: Server) -> ExitCode {
+    process::notify(NotifyState::Ready);
+    match server.wait() {
+        Ok(0) => {
+            tracing::info!("stopped");
+            ExitCode::SUCCESS
+        }
+        Ok(cut_off) => {
+            tracing::warn!(connections = cut_off, "stopped; connections were cut off");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tracing::error!(%error, "stopped");
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
+}
+
+/// TERM, INT and USR1 drain, any second of them stops at once, HUP reads again what can be read again.
+fn handle_signals(server: &Server) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+    let shared = Arc::clone(server.shared());
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                match (signal, shared.stop()) {
+                    (SIGHUP, _) => {
+                        process::notify(NotifyState::Reloading);
+                        shared.reload();
+                        process::notify(NotifyState::Ready);
+                    }
+                    (_, Stop::Run) => {
+                        tracing::info!(signal, "stopping after the requests under way");
+                        process::notify(NotifyState::Stopping);
+                        shared.begin_stop(Stop::Drain);
+                    }
+                    _ => shared.begin_stop(Stop::Now),
+                }
+            }
+        })?;
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Commands about the server: limits, stopping, listings, and harmless answers where memcached has knobs we have not.
+
+use super::listing::{Listing, What};
+use super::session::{Line, Session};
+use crate::config::memcached::MEMORY_BYTES_MIN;
+use crate::net::Talk;
+use crate::server::VERSION;
+use crate::stats;
+use crate::wire::{parse_i64, parse_u64, Admin, Refusal, Words};
+
+const OK: &[u8] = b"OK";
+/// Keys listed by `stats hotkeys` and `stats bigkeys` when no number is given.
+const KEYS_LISTED: usize = 20;
+
+impl Session {
+    pub(super) fn admin(&mut self, talk: &mut Talk, admin: Admin<'_>) -> Line {
+        match admin {
+            Admin::Stats(words) => self.stats(talk, words),
+            Admin::Version => self.out.line(format!("VERSION {VERSION}").as_bytes()),
+            Admin::Verbosity(words) => self.verbosity(words),
+            Admin::Shutdown(words) => return self.shutdown(words),
+            Admin::CacheMemlimit(words) => self.cache_memlimit(words),
+            Admin::LruCrawler(words) => self.lru_crawler(talk, words),
+            Admin::Lru(words) => self.lru(words),
+            Admin::Slabs(words) => self.slabs(words),
+            Admin::Watch(words) => self.watch(words),
+            Admin::RefreshCerts => self.out.line(b"Error TLS not enabled"),
+            Admin::DebugTime(words) => self.debug_time(words),
+        }
+        Line::Done
+    }
+
+    fn bad_line(&mut self) {
+        self.out.line(Refusal::BAD_LINE.answer);
+    }
+
+    fn stats(&mut self, talk: &mut Talk, mut words: Words<'_>) {
+        let (what, argument) = (words.next(), words.next());
+        let shared = self.shared.clone();
+        let lines = match what {
+            None => stats::general(&shared),
+            Some(b"settings") => stats::settings(&shared),
+            Some(b"items") => stats::items(&shared),
+            Some(b"slabs") => stats::slabs(&shared),
+            Some(b"sizes") => vec![("sizes_status".into(), "disabled".into())],
+            Some(b"conns") => stats::connections(&shared),
+            Some(b"hotkeys") => stats::hot_keys(&shared, count(argument)),
+            Some(b"bigkeys") => stats::big_keys(&shared, count(argument)),
+            Some(b"extstore") => Vec::new(),
+            Some(b"reset") => {
+                shared.reset_stats();
+                return self.out.line(b"RESET");
+            }
+            Some(b"detail") => return self.stats_detail(argument),
+            Some(b"cachedump") => return self.cache_dump(talk, argument, words.next()),
+            Some(_) => return self.out.line(Refusal::UNKNOWN.answer),
+        };
+        for (name, value) in lines {
+            self.out.push(b"STAT ");
+            self.out.push(name.as_bytes());
+            self.out.push(b" ");
+            self.out.line(value.as_bytes());
+        }
+        self.out.line(b"END");
+    }
+
+    fn stats_detail(&mut self, argument: Option<&[u8]>) {
+        let detail = &self.shared.detail;
+        match argument {
+            Some(b"on") => detail.switch(true),
+            Some(b"off") => detail.switch(false),
+            Some(b"dump") => {
+                let text = detail.dump();
+                self.out.push(&text);
+                return self.out.line(b"END");
+            }
+            _ => {
+                return self
+                    .out
+                    .line(b"CLIENT_ERROR usage: stats detail on|off|dump")
+            }
+        }
+        self.out.line(OK);
+    }
+
+    /// `stats cachedump <class> <limit>`: we have one class.
+    fn cache_dump(&mut self, talk: &mut Talk, class: Option<&[u8]>, limit: Option<&[u8]>) {
+        if !self.shared.settings.allow_dump {
+            return self.out.line(b"CLIENT_ERROR stats cachedump not allowed");
+        }
+        let (Some(_), Some(limit)) = (class.and_then(parse_u64), limit.and_then(parse_u64)) else {
+            return self.out.line(b"CLIENT_ERROR bad command line");
+        };
+        talk.listing = Some(Box::new(Listing::new(
+            &self.cache,
+            What::CacheDump { limit },
+        )));
+    }
+
+    fn verbosity(&mut self, mut words: Words<'_>) {
+        let Some(level) = words.next() else {
+            return self.bad_line();
+        };
+        let Some(level) = parse_u64(level) else {
+            return self.bad_line();
+        };
+        crate::logging::set_verbosity(level);
+        if words.last() != Some(b"noreply") {
+            self.out.line(OK);
+        }
+    }
+
+    fn shutdown(&mut self, mut words: Words<'_>) -> Line {
+        if !self.shared.settings.allow_shutdown {
+            self.out.line(b"SERVER_ERROR: shutdown not enabled");
+            return Line::Done;
+        }
+        match words.next() {
+            None => self.shared.begin_stop(crate::server::Stop::Now),
+            Some(b"graceful") => self.shared.begin_stop(crate::server::Stop::Drain),
+            Some(_) => {
+                self.out.line(b"CLIENT_ERROR invalid shutdown mode");
+                return Line::Done;
+            }
+        }
+        Line::Close
+    }
+
+    /// Megabytes for the whole process, as `-m` and `--memory` are.
+    fn cache_memlimit(&mut self, mut words: Words<'_>) {
+        let megabytes = words.next().and_then(parse_u64);
+        let Some(bytes) = megabytes.and_then(|megabytes| megabytes.checked_mul(1 << 20)) else {
+            return self.bad_line();
+        };
+        let silent = words.last() == Some(b"noreply");
+        let answer = if bytes < MEMORY_BYTES_MIN {
+            let least = MEMORY_BYTES_MIN >> 20;
+            format!("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than {least}m")
+        } else {
+            match self.shared.set_memory(bytes) {
+                Ok(()) => "OK".to_string(),
+                Err(error) => format!("MEMLIMIT_ADJUST_FAILED {error}"),
+            }
+        };
+        if !silent {
+            self.out.line(answer.as_bytes());
+        }
+    }
+
+    fn lru_crawler(&mut self, talk: &mut Talk, mut words: Words<'_>) {
+        let what = match words.next() {
+            Some(b"metadump") => What::MetaDump,
+            Some(b"mgdump") => What::MgDump,
+            Some(b"crawl" | b"sleep" | b"tocrawl") if words.next().is_none() => {
+                return self.bad_line()
+            }
+            // Expired items are found without a crawler: these knobs move nothing.
+            Some(b"enable" | b"disable" | b"crawl" | b"sleep" | b"tocrawl") => {
+                return self.out.line(OK)
+            }
+            Some(_) => return self.out.line(Refusal::UNKNOWN.answer),
+            None => return self.bad_line(),
+        };
+        if words.next().is_none() {
+            return self.bad_line();
+        }
+        if !self.shared.settings.allow_dump {
+            return self.out.line(b"ERROR metadump not allowed");
+        }
+        self.out.line(OK);
+        talk.listing = Some(Box::new(Listing::new(&self.cache, what)));
+    }
+
+    fn lru(&mut self, mut words: Words<'_>) {
+        match (words.next(), words.next()) {
+            (Some(b"mode" | b"tune" | b"temp_ttl"), Some(_)) => self.out.line(OK),
+            (Some(b"mode" | b"tune" | b"temp_ttl") | None, None) => self.bad_line(),
+            _ => self.out.line(Refusal::UNKNOWN.answer),
+        }
+    }
+
+    /// There are no slab classes to move pages between: an answer that ends a script without harm.
+    fn slabs(&mut self, mut words: Words<'_>) {
+        match (
+            words.next(),
+            words.next().map(parse_i64),
+            words.next().map(parse_i64),
+        ) {
+            (Some(b"automove"), Some(Some(_)), None) => self.out.line(OK),
+            (Some(b"reassign"), Some(Some(from)), Some(Some(to))) => {
+                self.out.line(match from < 0 || to < 0 {
+                    true => b"BADCLASS invalid src or dst class id",
+                    false => b"NOSPARE source class has no spare pages",
+                })
+            }
+            (Some(b"automove" | b"reassign") | None, ..) => self.bad_line(),
+            _ => self.out.line(Refusal::UNKNOWN.answer),
+        }
+    }
+
+    /// Accepted so that a monitor does not fail; nothing is ever logged to it.
+    fn watch(&mut self, words: Words<'_>) {
+        const KINDS: [&[u8]; 8] = [
+            b"fetchers",
+            b"mutations",
+            b"evictions",
+            b"connevents",
+            b"deletions",
+            b"rawcmds",
+            b"proxyreqs",
+            b"proxyevents",
+        ];
+        if !self.shared.settings.allow_watch {
+            return self.out.line(b"CLIENT_ERROR watch commands not allowed");
+        }
+        match words.into_iter().all(|word| KINDS.contains(&word)) {
+            true => self.out.line(OK),
+            false => self.out.line(Refusal::UNKNOWN.answer),
+        }
+    }
+
+    /// `debugtime N | p | r`: moves, stops and resumes the clock. Only with the test clock.
+    fn debug_time(&mut self, mut words: Words<'_>) {
+        let Some(clock) = self.shared.test_clock() else {
+            return self.out.line(Refusal::UNKNOWN.answer);
+        };
+        match words.next() {
+            Some(b"p") => clock.pause(),
+            Some(b"r") => clock.resume(),
+            Some(word) => match parse_u64(word) {
+                Some(seconds) => clock.advance_s(seconds),
+                None => return self.bad_line(),
+            },
+            None => return self.bad_line(),
+        }
+        self.now_ms = self.shared.now_ms();
+        self.out.line(OK);
+    }
+}
+
+fn count(argument: Option<&[u8]>) -> usize {
+    let number = argument
+        .and_then(parse_u64)
+        .map_or(KEYS_LISTED, |n| n as usize);
+    number.clamp(1, stats::KEYS_LISTED_MAX)
+}

@@ -1,0 +1,202 @@
+//! `incr`, `decr` and `ma`.
+
+use super::expiry::Expire;
+use super::meta_reply::{self, Facts};
+use super::meta_set::kept_expiry;
+use super::session::Session;
+use crate::wire::{push_u64, Arith, ArithMode, Meta, MetaFlags};
+use thermocline::{Change, Error, Marks, NewValue, View};
+
+pub(super) const NOT_A_NUMBER: &[u8] =
+    b"CLIENT_ERROR cannot increment or decrement non-numeric value";
+
+/// A counter has at most 20 digits; memcached looks no further.
+const DIGITS_MAX: usize = 20;
+
+/// What a step led to.
+enum Outcome {
+    Stepped(u64),
+    Created(u64),
+    NotFound,
+    Exists,
+    NotANumber,
+}
+
+impl Session {
+    pub(super) fn arith(&mut self, arith: &Arith<'_>) {
+        let (up, delta) = (arith.up, arith.delta);
+        let outcome = self.cache.update(arith.key, |view| match view {
+            None => (Change::Keep, Outcome::NotFound),
+            Some(view) => stepped(&view, up, delta, None, None),
+        });
+        let outcome = outcome.map(|updated| updated.answer);
+        self.count_arith(up, &outcome);
+        if arith.noreply {
+            return;
+        }
+        match outcome {
+            Ok(Outcome::Stepped(value) | Outcome::Created(value)) => {
+                push_u64(&mut self.out.bytes, value);
+                self.out.push(b"\r\n");
+            }
+            Ok(Outcome::NotANumber) => self.out.line(NOT_A_NUMBER),
+            Ok(Outcome::NotFound | Outcome::Exists) => self.out.line(b"NOT_FOUND"),
+            Err(_) => self.out.line(b"SERVER_ERROR out of memory in incr"),
+        }
+    }
+
+    fn count_arith(&mut self, up: bool, outcome: &Result<Outcome, Error>) {
+        let counter = match (outcome, up) {
+            (Ok(Outcome::Stepped(_)), true) => &self.counters.incr_hits,
+            (Ok(Outcome::Stepped(_)), false) => &self.counters.decr_hits,
+            (Ok(Outcome::NotFound | Outcome::Created(_)), true) => &self.counters.incr_misses,
+            (Ok(Outcome::NotFound | Outcome::Created(_)), false) => &self.counters.decr_misses,
+            (Ok(Outcome::Exists), _) => &self.counters.cas_badval,
+            (Ok(Outcome::NotANumber), _) => return,
+            (Err(_), _) => &self.counters.store_no_memory,
+        };
+        counter.add(1);
+    }
+
+    pub(super) fn meta_arith(&mut self, meta: &Meta<'_>) {
+        self.counters.cmd_meta.add(1);
+        let Some(key) = self.decoded(meta.key, &meta.flags) else {
+            return;
+        };
+        let flags = &meta.flags;
+        let up = flags.arith_mode == ArithMode::Up;
+        let now_ms = self.now_ms;
+        let ttl = flags.ttl_s.map(|ttl_s| Expire::of(ttl_s, now_ms).engine());
+        let vivify = flags.vivify_s.map(|ttl_s| Expire::of(ttl_s, now_ms));
+        let outcome = self.cache.update(&key, |view| match (view, vivify) {
+            (None, None) => (Change::Keep, Outcome::NotFound),
+            (None, Some(expire)) => {
+                let change = Change::Put(NewValue {
+                    value: flags.initial.to_string().into_bytes(),
+                    flags: 0,
+                    expiry: expire.engine(),
+                    token: flags.explicit,
+                    marks: Marks {
+                        base64: flags.base64(),
+                        ..Marks::default()
+                    },
+                });
+                (change, Outcome::Created(flags.initial))
+            }
+            (Some(view), _) if flags.compare.is_some() && flags.compare != view.meta.token => {
+                (Change::Keep, Outcome::Exists)
+            }
+            (Some(view), _) => stepped(&view, up, flags.delta.unwrap_or(1), ttl, flags.explicit),
+        });
+        let outcome = outcome.map(|updated| updated.answer);
+        self.count_arith(up, &outcome);
+        match outcome {
+            Ok(Outcome::Stepped(value) | Outcome::Created(value)) => {
+                self.answer_number(meta.key, &key, flags, value)
+            }
+            Ok(Outcome::NotFound) => meta_reply::miss(&mut self.out.bytes, b"NF", meta.key, flags),
+            Ok(Outcome::Exists) => meta_reply::miss(&mut self.out.bytes, b"EX", meta.key, flags),
+            Ok(Outcome::NotANumber) => self.out.line(NOT_A_NUMBER),
+            Err(_) => meta_reply::miss(&mut self.out.bytes, b"NS", meta.key, flags),
+        }
+    }
+
+    fn answer_number(&mut self, wire_key: &[u8], key: &[u8], flags: &MetaFlags<'_>, value: u64) {
+        if flags.quiet() {
+            return;
+        }
+        // Only the time left and the token need another look at the item.
+        let meta = match flags.has(b't') || flags.has(b'c') {
+            true => self.cache.peek(key, flags.has(b'c')).unwrap_or_default(),
+            false => thermocline::Meta::default(),
+        };
+        let mut digits = Vec::with_capacity(DIGITS_MAX);
+        push_u64(&mut digits, value);
+        let facts = Facts {
+            value_bytes: digits.len(),
+            ..Facts::of(&meta, self.now_ms)
+        };
+        meta_reply::hit(&mut self.out.bytes, wire_key, flags, &facts);
+        self.out.push(b"\r\n");
+        if flags.has(b'v') {
+            self.out.line(&digits);
+        }
+    }
+}
+
+/// The change one step makes. Upwards it wraps at 2^64, downwards it stops at 0, as memcached does.
+fn stepped(
+    view: &View<'_>,
+    up: bool,
+    delta: u64,
+    ttl: Option<thermocline::Expiry>,
+    token: Option<u64>,
+) -> (Change, Outcome) {
+    let Some(old) = counter_value(view.value) else {
+        return (Change::Keep, Outcome::NotANumber);
+    };
+    let new = match up {
+        true => old.wrapping_add(delta),
+        false => old.saturating_sub(delta),
+    };
+    let change = Change::Put(NewValue {
+        value: shown(new, view.value.len()),
+        flags: view.meta.flags,
+        expiry: ttl.unwrap_or_else(|| kept_expiry(view.meta)),
+        token,
+        marks: view.meta.marks.unwrap_or_default(),
+    });
+    (change, Outcome::Stepped(new))
+}
+
+/// A shorter number is padded to the old length: the item keeps its size and is overwritten where it lies.
+fn shown(value: u64, old_bytes: usize) -> Vec<u8> {
+    let mut digits = value.to_string().into_bytes();
+    if old_bytes <= DIGITS_MAX && digits.len() < old_bytes {
+        digits.resize(old_bytes, b' ');
+    }
+    digits
+}
+
+/// Blanks around, zeros in front and a plus sign are taken; anything else, a minus sign too, is no counter.
+fn counter_value(value: &[u8]) -> Option<u64> {
+    if value.len() > DIGITS_MAX {
+        return None;
+    }
+    crate::wire::parse_u64(value.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_as_memcached_reads_them() {
+        for (text, value) in [
+            (" 5", 5),
+            ("5 ", 5),
+            ("05", 5),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(counter_value(text.as_bytes()), Some(value), "{text:?}");
+        }
+        for text in [
+            "",
+            "-5",
+            "x",
+            "5x",
+            "18446744073709551616",
+            "000000000000000000001",
+            " ",
+        ] {
+            assert_eq!(counter_value(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn shorter_numbers_keep_the_length() {
+        assert_eq!(shown(9, 2), b"9 ");
+        assert_eq!(shown(10, 1), b"10");
+        assert_eq!(shown(0, 20).len(), 20);
+    }
+}

@@ -1,0 +1,115 @@
+//! A payload on its way through a connection: swallowed, or streamed into the cache.
+
+use super::session::Session;
+use super::store::{BAD_CHUNK, NO_ROOM};
+use crate::net::Talk;
+use crate::wire::{self, Request};
+use thermocline::{Error, Writer};
+
+pub enum Body {
+    /// Bytes nobody wants, line end included.
+    Swallow(u64),
+    Stream(Box<Stream>),
+}
+
+pub struct Stream {
+    /// The request line, to be read again when the payload is complete.
+    line: Vec<u8>,
+    /// None when the cache refused: the payload is then only counted down.
+    writer: Result<Writer, Error>,
+    value_left: u64,
+    /// How much of CRLF has come, and whether it was right.
+    end: Vec<u8>,
+}
+
+impl Body {
+    pub fn swallow(bytes: u64) -> Option<Box<Body>> {
+        (bytes > 0).then(|| Box::new(Body::Swallow(bytes)))
+    }
+
+    pub fn stream(line: &[u8], bytes: u64, writer: Result<Writer, Error>) -> Body {
+        Body::Stream(Box::new(Stream {
+            line: line.to_vec(),
+            writer,
+            value_left: bytes,
+            end: Vec::with_capacity(2),
+        }))
+    }
+}
+
+impl Stream {
+    /// Takes its share of the input; returns how much that was.
+    fn take(&mut self, input: &[u8]) -> usize {
+        let value = input
+            .len()
+            .min(usize::try_from(self.value_left).unwrap_or(usize::MAX));
+        if let Ok(writer) = &mut self.writer {
+            if let Err(error) = writer.write(&input[..value]) {
+                self.writer = Err(error);
+            }
+        }
+        self.value_left -= value as u64;
+        let mut used = value;
+        if self.value_left == 0 {
+            let end = (2 - self.end.len()).min(input.len() - used);
+            self.end.extend_from_slice(&input[used..used + end]);
+            used += end;
+        }
+        used
+    }
+
+    fn is_complete(&self) -> bool {
+        self.value_left == 0 && self.end.len() == 2
+    }
+}
+
+impl Session {
+    /// Feeds the payload under way; clears `talk.body` when it is complete. Returns the bytes used.
+    pub(super) fn feed_body(&mut self, talk: &mut Talk, input: &[u8]) -> usize {
+        let Some(body) = &mut talk.body else { return 0 };
+        match body.as_mut() {
+            Body::Swallow(left) => {
+                let used = input
+                    .len()
+                    .min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= used as u64;
+                if *left == 0 {
+                    talk.body = None;
+                }
+                used
+            }
+            Body::Stream(stream) => {
+                let used = stream.take(input);
+                if stream.is_complete() {
+                    if let Some(body) = talk.body.take() {
+                        self.finish_stream(*body);
+                    }
+                }
+                used
+            }
+        }
+    }
+
+    fn finish_stream(&mut self, body: Body) {
+        let Body::Stream(stream) = body else { return };
+        let Stream {
+            line, writer, end, ..
+        } = *stream;
+        let request = wire::parse(&line, self.shared.settings.key_size_max);
+        let whole = end == b"\r\n";
+        match request {
+            Ok(Request::Store(store)) if whole => {
+                let outcome = writer.and_then(Writer::commit);
+                self.answer_store(&store, outcome);
+            }
+            Ok(Request::MetaSet(set)) if whole => {
+                let outcome = writer.and_then(Writer::commit);
+                self.answer_meta_set(&set, set.key, outcome);
+            }
+            Ok(Request::Store(store)) => self.bad_chunk(&store),
+            Ok(Request::MetaSet(_)) => self.out.line(BAD_CHUNK),
+            // The same line was a store when it came in.
+            _ => self.out.line(NO_ROOM),
+        }
+    }
+}

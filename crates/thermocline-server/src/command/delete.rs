@@ -1,0 +1,129 @@
+//! `delete`, `touch`, `flush_all` and `md`.
+
+use super::expiry::Expire;
+use super::meta_reply;
+use super::session::Session;
+use crate::wire::{Delete, Flush, Meta, MetaFlags, Touch};
+use thermocline::{Change, Marks, NewValue};
+
+/// What came of a meta delete.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    NotFound,
+    Exists,
+}
+
+impl Session {
+    pub(super) fn delete(&mut self, delete: &Delete<'_>) {
+        let found = self.cache.delete(delete.key);
+        self.count_delete(delete.key, found);
+        if !delete.noreply {
+            self.out.line(if found { b"DELETED" } else { b"NOT_FOUND" });
+        }
+    }
+
+    fn count_delete(&mut self, key: &[u8], found: bool) {
+        match found {
+            true => self.counters.delete_hits.add(1),
+            false => self.counters.delete_misses.add(1),
+        }
+        if self.shared.detail.is_on() {
+            self.shared.detail.delete(key);
+        }
+    }
+
+    pub(super) fn touch(&mut self, touch: &Touch<'_>) {
+        let expire = Expire::of(touch.expiry_s, self.now_ms);
+        let touched = self.cache.touch(touch.key, expire.engine());
+        let found = touched.unwrap_or(false);
+        self.count_touch(found);
+        if !touch.noreply {
+            self.out.line(if found { b"TOUCHED" } else { b"NOT_FOUND" });
+        }
+    }
+
+    pub(super) fn count_touch(&mut self, found: bool) {
+        self.counters.cmd_touch.add(1);
+        match found {
+            true => self.counters.touch_hits.add(1),
+            false => self.counters.touch_misses.add(1),
+        }
+    }
+
+    /// At once, or at a second to come: then everything stored up to and during that second is gone.
+    pub(super) fn flush_all(&mut self, flush: &Flush) {
+        self.counters.cmd_flush.add(1);
+        if !self.shared.settings.allow_flush {
+            if !flush.noreply {
+                self.out.line(b"CLIENT_ERROR flush_all not allowed");
+            }
+            return;
+        }
+        match Expire::of(flush.delay_s, self.now_ms) {
+            Expire::At(unix_ms) => self.cache.flush_at(unix_ms / 1000),
+            Expire::Never | Expire::Past => self.cache.flush(),
+        }
+        if !flush.noreply {
+            self.out.line(b"OK");
+        }
+    }
+
+    pub(super) fn meta_delete(&mut self, meta: &Meta<'_>) {
+        self.counters.cmd_meta.add(1);
+        let Some(key) = self.decoded(meta.key, &meta.flags) else {
+            return;
+        };
+        let outcome = self.carry_out_meta_delete(&key, &meta.flags);
+        self.count_delete(&key, outcome == Outcome::Done);
+        let word: &[u8] = match outcome {
+            Outcome::Done if meta.flags.quiet() => return,
+            Outcome::Done => b"HD",
+            Outcome::NotFound => b"NF",
+            Outcome::Exists => b"EX",
+        };
+        meta_reply::miss(&mut self.out.bytes, word, meta.key, &meta.flags);
+    }
+
+    fn carry_out_meta_delete(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Outcome {
+        let (invalidate, empty) = (flags.has(b'I'), flags.has(b'x'));
+        if flags.compare.is_none() && !invalidate && !empty {
+            return match self.cache.delete(key) {
+                true => Outcome::Done,
+                false => Outcome::NotFound,
+            };
+        }
+        let now_ms = self.now_ms;
+        let ttl = flags.ttl_s.map(|ttl_s| Expire::of(ttl_s, now_ms).engine());
+        let updated = self.cache.update(key, |view| {
+            let Some(view) = view else {
+                return (Change::Keep, Outcome::NotFound);
+            };
+            if flags.compare.is_some() && flags.compare != view.meta.token {
+                return (Change::Keep, Outcome::Exists);
+            }
+            if !invalidate && !empty {
+                return (Change::Remove, Outcome::Done);
+            }
+            let old = view.meta.marks.unwrap_or_default();
+            let marks = Marks {
+                stale: invalidate || old.stale,
+                won: !invalidate && old.won,
+                ..old
+            };
+            let change = Change::Put(NewValue {
+                value: if empty {
+                    Vec::new()
+                } else {
+                    view.value.to_vec()
+                },
+                flags: if empty { 0 } else { view.meta.flags },
+                expiry: ttl.unwrap_or_else(|| super::meta_set::kept_expiry(view.meta)),
+                token: flags.explicit,
+                marks,
+            });
+            (change, Outcome::Done)
+        });
+        updated.map_or(Outcome::NotFound, |updated| updated.answer)
+    }
+}

@@ -1,0 +1,168 @@
+//! Listings of all keys: `lru_crawler metadump`, `mgdump`, `stats cachedump`.
+//!
+//! A listing is a walk that is put aside whenever its output has to drain; the connection carries it. Others are
+//! served between its steps, and a client that does not read costs one walk's memory and no more.
+
+use super::session::Session;
+use crate::net::Talk;
+use crate::wire::push_u64;
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use std::fmt::Write;
+use thermocline::{Cache, Meta, Scan};
+
+/// memcached stops a cachedump at 2 MB; so does ours.
+const CACHE_DUMP_BYTES_MAX: u64 = 2 << 20;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    MetaDump,
+    MgDump,
+    /// `limit` keys; 0: as many as fit.
+    CacheDump {
+        limit: u64,
+    },
+}
+
+pub struct Listing {
+    scan: Scan,
+    what: What,
+    listed: u64,
+    listed_bytes: u64,
+}
+
+impl Listing {
+    pub(super) fn new(cache: &Cache, what: What) -> Listing {
+        Listing {
+            scan: cache.scan(),
+            what,
+            listed: 0,
+            listed_bytes: 0,
+        }
+    }
+
+    /// One step of the walk into `out`; false at its end.
+    fn step(&mut self, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        let (what, listed) = (self.what, &mut self.listed);
+        let more = self.scan.step(|key, meta| {
+            if let What::CacheDump { limit } = what {
+                if limit > 0 && *listed >= limit {
+                    return;
+                }
+            }
+            *listed += 1;
+            match what {
+                What::MetaDump => metadump(out, key, meta),
+                What::MgDump => mgdump(out, key),
+                What::CacheDump { .. } => cachedump(out, key, meta),
+            }
+        });
+        self.listed_bytes += (out.len() - before) as u64;
+        more && !self.is_full()
+    }
+
+    fn is_full(&self) -> bool {
+        match self.what {
+            What::CacheDump { limit } => {
+                self.listed_bytes >= CACHE_DUMP_BYTES_MAX || (limit > 0 && self.listed >= limit)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Session {
+    /// Goes on with the listing; true when it has come to its end.
+    pub(super) fn continue_listing(&mut self, talk: &mut Talk) -> bool {
+        let Some(listing) = &mut talk.listing else {
+            return true;
+        };
+        while listing.step(&mut self.out.bytes) {
+            if self.out.is_high() {
+                return false;
+            }
+        }
+        let end: &[u8] = match listing.what {
+            What::MgDump => b"EN",
+            _ => b"END",
+        };
+        self.out.line(end);
+        talk.listing = None;
+        true
+    }
+}
+
+fn metadump(out: &mut Vec<u8>, key: &[u8], meta: &Meta) {
+    let marks = meta.marks.unwrap_or_default();
+    out.extend_from_slice(b"key=");
+    percent_encode(out, key);
+    let expiry = meta
+        .expires_at_ms
+        .map_or("-1".to_string(), |at| (at / 1000).to_string());
+    let mut text = String::with_capacity(96);
+    let written = write!(
+        text,
+        " exp={expiry} la={} cas={} fetch={} cls=1 size={} flags={}\n",
+        marks.last_access_s,
+        meta.token.unwrap_or(0),
+        if marks.fetched { "yes" } else { "no" },
+        meta.stored_bytes,
+        meta.flags
+    );
+    written.expect("writing to a string cannot fail");
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Lines that can be sent back as they are, to warm another server.
+fn mgdump(out: &mut Vec<u8>, key: &[u8]) {
+    out.extend_from_slice(b"mg ");
+    if key.iter().all(|b| b.is_ascii_graphic()) {
+        out.extend_from_slice(key);
+    } else {
+        out.extend_from_slice(STANDARD.encode(key).as_bytes());
+        out.extend_from_slice(b" b");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn cachedump(out: &mut Vec<u8>, key: &[u8], meta: &Meta) {
+    out.extend_from_slice(b"ITEM ");
+    out.extend_from_slice(key);
+    out.extend_from_slice(b" [");
+    push_u64(out, meta.value_bytes as u64);
+    out.extend_from_slice(b" b; ");
+    push_u64(out, meta.expires_at_ms.map_or(0, |at| at / 1000));
+    out.extend_from_slice(b" s]\r\n");
+}
+
+fn percent_encode(out: &mut Vec<u8>, key: &[u8]) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in key {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(&[
+                b'%',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_encoded_so_that_lines_stay_lines() {
+        let mut out = Vec::new();
+        percent_encode(&mut out, b"a b\n%\xff-z");
+        assert_eq!(out, b"a%20b%0A%25%FF-z");
+        let mut out = Vec::new();
+        mgdump(&mut out, b"a\nb");
+        mgdump(&mut out, b"ab");
+        assert_eq!(out, b"mg YQpi b\r\nmg ab\r\n");
+    }
+}

@@ -1,0 +1,106 @@
+//! Replies of meta commands: the flags of the request walked in order, each answered from the item's facts.
+
+use crate::wire::{push_u64, MetaFlags};
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use thermocline::Meta;
+
+/// What a reply may tell of an item. Read before the request changed anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    pub value_bytes: usize,
+    pub flags: u32,
+    /// None: never expires.
+    pub ttl_s: Option<u64>,
+    pub token: u64,
+    pub fetched: bool,
+    pub idle_s: u64,
+    /// The item was stored under a key that came in base64.
+    pub base64: bool,
+}
+
+impl Facts {
+    pub fn of(meta: &Meta, now_ms: u64) -> Facts {
+        let marks = meta.marks.unwrap_or_default();
+        Facts {
+            value_bytes: meta.value_bytes,
+            flags: meta.flags,
+            ttl_s: meta.expires_at_ms.map(|at| ttl_s(at, now_ms)),
+            token: meta.token.unwrap_or(0),
+            fetched: marks.fetched,
+            idle_s: (now_ms / 1000).saturating_sub(u64::from(marks.last_access_s)),
+            base64: marks.base64,
+        }
+    }
+}
+
+/// Seconds left, begun ones counted: an item stored for 30 s says 30.
+pub fn ttl_s(expires_at_ms: u64, now_ms: u64) -> u64 {
+    expires_at_ms.saturating_sub(now_ms).div_ceil(1000)
+}
+
+/// `HD` or `VA size` and the flags asked for, without the line end.
+pub fn hit(out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, facts: &Facts) {
+    if flags.has(b'v') {
+        out.extend_from_slice(b"VA ");
+        push_u64(out, facts.value_bytes as u64);
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    returned(out, key, flags, facts);
+}
+
+/// The flags that come back on a hit or a store. `key` is as it stood on the wire.
+pub fn returned(out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, facts: &Facts) {
+    for word in flags.words() {
+        match word[0] {
+            b'k' => returned_key(out, key, flags.base64(), facts.base64),
+            b'O' => returned_word(out, word),
+            b'f' => number(out, b'f', u64::from(facts.flags)),
+            b's' => number(out, b's', facts.value_bytes as u64),
+            b'c' => number(out, b'c', facts.token),
+            b'h' => number(out, b'h', u64::from(facts.fetched)),
+            b'l' => number(out, b'l', facts.idle_s),
+            b't' => match facts.ttl_s {
+                Some(ttl_s) => number(out, b't', ttl_s),
+                None => out.extend_from_slice(b" t-1"),
+            },
+            _ => {}
+        }
+    }
+}
+
+/// A whole line for what was not found or not done: only key and opaque come back.
+pub fn miss(out: &mut Vec<u8>, word: &[u8], key: &[u8], flags: &MetaFlags<'_>) {
+    out.extend_from_slice(word);
+    for word in flags.words() {
+        match word[0] {
+            b'k' => returned_key(out, key, flags.base64(), flags.base64()),
+            b'O' => returned_word(out, word),
+            _ => {}
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A key goes back as it was stored: in base64 when it was stored so, whatever this request wrote.
+fn returned_key(out: &mut Vec<u8>, key: &[u8], sent_base64: bool, stored_base64: bool) {
+    out.extend_from_slice(b" k");
+    match (sent_base64, stored_base64) {
+        (false, true) => out.extend_from_slice(STANDARD.encode(key).as_bytes()),
+        _ => out.extend_from_slice(key),
+    }
+    if stored_base64 || sent_base64 {
+        out.extend_from_slice(b" b");
+    }
+}
+
+fn returned_word(out: &mut Vec<u8>, word: &[u8]) {
+    out.push(b' ');
+    out.extend_from_slice(word);
+}
+
+fn number(out: &mut Vec<u8>, letter: u8, value: u64) {
+    out.extend_from_slice(&[b' ', letter]);
+    push_u64(out, value);
+}

@@ -1,0 +1,234 @@
+//! `ms` in all its modes, and what meta commands share.
+
+use super::expiry::Expire;
+use super::meta_reply::{self, Facts};
+use super::session::Session;
+use super::store::{NO_ROOM, TOO_LARGE};
+use crate::wire::{MetaFlags, MetaSet, Refusal, StoreMode};
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use std::borrow::Cow;
+use thermocline::{Change, Error, Expiry, Marks, Meta, Mode, NewValue, SetOptions, Stored, View};
+
+/// The expiry an item has, for writing it back unchanged.
+pub(super) fn kept_expiry(meta: &Meta) -> Expiry {
+    meta.expires_at_ms.map_or(Expiry::Never, Expiry::AtMs)
+}
+
+impl Session {
+    /// The key as stored. None: it was no base64, and that has been answered.
+    pub(super) fn decoded<'k>(
+        &mut self,
+        key: &'k [u8],
+        flags: &MetaFlags<'_>,
+    ) -> Option<Cow<'k, [u8]>> {
+        if !flags.base64() {
+            return Some(Cow::Borrowed(key));
+        }
+        match STANDARD.decode(key) {
+            Ok(decoded) if !decoded.is_empty() => Some(Cow::Owned(decoded)),
+            _ => {
+                self.out.line(Refusal::BAD_BASE64.answer);
+                None
+            }
+        }
+    }
+
+    pub(super) fn meta_is_too_large(&self, set: &MetaSet<'_>) -> bool {
+        self.is_too_large(set.key, set.bytes)
+    }
+
+    /// Refused, and said so even when quiet: the client cannot know otherwise.
+    pub(super) fn refuse_meta_too_large(&mut self, set: &MetaSet<'_>) {
+        self.counters.store_too_large.add(1);
+        self.counters.cmd_meta.add(1);
+        let Some(key) = self.decoded(set.key, &set.flags) else {
+            return;
+        };
+        if matches!(set.flags.store_mode, StoreMode::Set | StoreMode::Replace) {
+            self.cache.delete(&key);
+        }
+        self.out.line(TOO_LARGE);
+    }
+
+    pub(super) fn meta_options(&self, set: &MetaSet<'_>) -> SetOptions {
+        let flags = &set.flags;
+        let now_ms = self.now_ms;
+        SetOptions {
+            flags: flags.client_flags,
+            expiry: Expire::of(flags.ttl_s.unwrap_or(0), now_ms).engine(),
+            mode: match (flags.compare, flags.store_mode) {
+                (Some(token), _) => Mode::CompareAndSet(token),
+                (None, StoreMode::Set) => Mode::Set,
+                (None, StoreMode::Add) => Mode::Add,
+                (None, StoreMode::Replace) => Mode::Replace,
+                (None, StoreMode::Append) => Mode::Append,
+                (None, StoreMode::Prepend) => Mode::Prepend,
+            },
+            token: flags.explicit,
+            marks: Marks {
+                base64: flags.base64(),
+                ..Marks::default()
+            },
+            want_token: flags.has(b'c'),
+        }
+    }
+
+    pub(super) fn meta_set(&mut self, set: &MetaSet<'_>, value: &[u8]) {
+        self.counters.cmd_meta.add(1);
+        let Some(key) = self.decoded(set.key, &set.flags) else {
+            return;
+        };
+        let options = self.meta_options(set);
+        let outcome = match self.needs_update(set) {
+            false => self.cache.set_with(&key, value, &options),
+            true => self.update_set(&key, set, value, &options),
+        };
+        self.answer_meta_set(set, &key, outcome);
+    }
+
+    /// What the engine's own conditions do not cover: a comparison beside another mode, invalidation, vivifying.
+    fn needs_update(&self, set: &MetaSet<'_>) -> bool {
+        let flags = &set.flags;
+        let joins = matches!(flags.store_mode, StoreMode::Append | StoreMode::Prepend);
+        let compares_too = flags.compare.is_some() && flags.store_mode != StoreMode::Set;
+        compares_too || flags.has(b'I') || (joins && (flags.has(b'N') || flags.explicit.is_some()))
+    }
+
+    fn update_set(
+        &mut self,
+        key: &[u8],
+        set: &MetaSet<'_>,
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<Stored, Error> {
+        let flags = &set.flags;
+        let now_ms = self.now_ms;
+        let vivify = flags
+            .vivify_s
+            .map(|ttl_s| Expire::of(ttl_s, now_ms).engine());
+        let most = self.shared.settings.value_size_max(key.len());
+        let updated = self.cache.update(key, |view| {
+            let mut marks = options.marks;
+            if let Err(refusal) = compared(view.as_ref(), flags, &mut marks) {
+                return (Change::Keep, Ok(refusal));
+            }
+            let plain = NewValue {
+                value: value.to_vec(),
+                flags: options.flags,
+                expiry: options.expiry,
+                token: options.token,
+                marks,
+            };
+            match (flags.store_mode, view) {
+                (StoreMode::Add, Some(_)) | (StoreMode::Replace, None) => {
+                    (Change::Keep, Ok(Stored::NotStored))
+                }
+                (StoreMode::Set | StoreMode::Add | StoreMode::Replace, _) => {
+                    (Change::Put(plain), Ok(Stored::Stored(None)))
+                }
+                (StoreMode::Append | StoreMode::Prepend, None) => match vivify {
+                    None => (Change::Keep, Ok(Stored::NotStored)),
+                    Some(expiry) => (
+                        Change::Put(NewValue { expiry, ..plain }),
+                        Ok(Stored::Stored(None)),
+                    ),
+                },
+                (mode, Some(view)) => {
+                    let bytes = (view.value.len() + value.len()) as u64;
+                    if bytes > most {
+                        return (Change::Keep, Err(Error::ValueTooLarge { bytes, max: most }));
+                    }
+                    let joined = match mode {
+                        StoreMode::Append => [view.value, value].concat(),
+                        _ => [value, view.value].concat(),
+                    };
+                    let change = Change::Put(NewValue {
+                        value: joined,
+                        flags: view.meta.flags,
+                        expiry: kept_expiry(view.meta),
+                        token: options.token,
+                        marks: view.meta.marks.unwrap_or(marks),
+                    });
+                    (change, Ok(Stored::Stored(None)))
+                }
+            }
+        })?;
+        match updated.answer? {
+            Stored::Stored(_) => Ok(Stored::Stored(updated.token)),
+            other => Ok(other),
+        }
+    }
+
+    pub(super) fn answer_meta_set(
+        &mut self,
+        set: &MetaSet<'_>,
+        key: &[u8],
+        outcome: Result<Stored, Error>,
+    ) {
+        self.count_store(key, set.bytes, &outcome);
+        if let (Some(_), Ok(stored)) = (set.flags.compare, &outcome) {
+            self.count_cas(*stored);
+        }
+        let joins = matches!(set.flags.store_mode, StoreMode::Append | StoreMode::Prepend);
+        let word: &[u8] = match outcome {
+            Ok(Stored::Stored(token)) => return self.answer_stored(set, key, token),
+            Ok(Stored::NotStored) => b"NS",
+            Ok(Stored::Exists) => b"EX",
+            Ok(Stored::NotFound) => b"NF",
+            Err(Error::ValueTooLarge { .. }) if joins => b"NS",
+            Err(Error::ValueTooLarge { .. }) => return self.out.line(TOO_LARGE),
+            Err(_) => return self.out.line(NO_ROOM),
+        };
+        meta_reply::miss(&mut self.out.bytes, word, set.key, &set.flags);
+    }
+
+    fn answer_stored(&mut self, set: &MetaSet<'_>, key: &[u8], token: Option<u64>) {
+        let flags = &set.flags;
+        if flags.quiet() {
+            return;
+        }
+        let joins = matches!(flags.store_mode, StoreMode::Append | StoreMode::Prepend);
+        let value_bytes = match flags.has(b's') && joins {
+            true => self
+                .cache
+                .peek(key, false)
+                .map_or(0, |meta| meta.value_bytes),
+            false => set.bytes as usize,
+        };
+        let facts = Facts {
+            value_bytes,
+            flags: flags.client_flags,
+            token: token.unwrap_or(0),
+            base64: flags.base64(),
+            ..Facts::default()
+        };
+        self.out.push(b"HD");
+        meta_reply::returned(&mut self.out.bytes, set.key, flags, &facts);
+        self.out.push(b"\r\n");
+    }
+}
+
+/// The C flag. With I, an older token than the item's may still store, but what it stores is stale.
+fn compared(
+    view: Option<&View<'_>>,
+    flags: &MetaFlags<'_>,
+    marks: &mut Marks,
+) -> Result<(), Stored> {
+    let Some(expected) = flags.compare else {
+        return Ok(());
+    };
+    let Some(view) = view else {
+        return Err(Stored::NotFound);
+    };
+    let actual = view.meta.token.unwrap_or(0);
+    if actual == expected {
+        return Ok(());
+    }
+    if flags.has(b'I') && expected < actual {
+        marks.stale = true;
+        marks.won = view.meta.marks.unwrap_or_default().won;
+        return Ok(());
+    }
+    Err(Stored::Exists)
+}

@@ -1,0 +1,149 @@
+//! `set`, `add`, `replace`, `append`, `prepend`, `cas`: whole payloads, refusals, and beginning a streamed one.
+
+use super::body::Body;
+use super::expiry::Expire;
+use super::session::Session;
+use crate::net::Talk;
+use crate::wire::{MetaSet, Request, Store, StoreMode, Verb};
+use thermocline::{Error, Mode, SetOptions, Stored};
+
+pub(super) const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk";
+pub(super) const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache";
+pub(super) const NO_ROOM: &[u8] = b"SERVER_ERROR out of memory storing object";
+
+/// What became of a request's payload.
+pub(super) enum Payload {
+    /// So many of its bytes were used (fewer than all when the rest is swallowed or streamed).
+    Used(usize),
+    /// It has not arrived yet.
+    Wait,
+}
+
+impl Session {
+    pub(super) fn is_too_large(&self, key: &[u8], bytes: u64) -> bool {
+        bytes > self.shared.settings.value_size_max(key.len())
+    }
+
+    /// The value is not taken. A plain set removes the old one; nobody may go on reading what was to be replaced.
+    pub(super) fn refuse_too_large(&mut self, store: &Store<'_>) {
+        self.counters.store_too_large.add(1);
+        let keeps_old = matches!(store.verb, Verb::Append | Verb::Prepend | Verb::Add);
+        if !keeps_old {
+            self.cache.delete(store.key);
+        }
+        if !store.noreply {
+            self.out.line(TOO_LARGE);
+        }
+    }
+
+    pub(super) fn bad_chunk(&mut self, store: &Store<'_>) {
+        if !store.noreply {
+            self.out.line(BAD_CHUNK);
+        }
+    }
+
+    pub(super) fn options(&self, store: &Store<'_>) -> SetOptions {
+        SetOptions {
+            flags: store.flags,
+            expiry: Expire::of(store.expiry_s, self.now_ms).engine(),
+            mode: match store.verb {
+                Verb::Set => Mode::Set,
+                Verb::Add => Mode::Add,
+                Verb::Replace => Mode::Replace,
+                Verb::Append => Mode::Append,
+                Verb::Prepend => Mode::Prepend,
+                Verb::Cas(token) => Mode::CompareAndSet(token),
+            },
+            ..SetOptions::default()
+        }
+    }
+
+    pub(super) fn store(&mut self, store: &Store<'_>, value: &[u8]) {
+        let options = self.options(store);
+        let outcome = self.cache.set_with(store.key, value, &options);
+        self.answer_store(store, outcome);
+    }
+
+    pub(super) fn answer_store(&mut self, store: &Store<'_>, outcome: Result<Stored, Error>) {
+        self.count_store(store.key, store.bytes, &outcome);
+        if let (Verb::Cas(_), Ok(stored)) = (store.verb, &outcome) {
+            self.count_cas(*stored);
+        }
+        let joins = matches!(store.verb, Verb::Append | Verb::Prepend);
+        let answer: &[u8] = match outcome {
+            Ok(Stored::Stored(_)) => b"STORED",
+            Ok(Stored::NotStored) => b"NOT_STORED",
+            Ok(Stored::Exists) => b"EXISTS",
+            Ok(Stored::NotFound) => b"NOT_FOUND",
+            // Joined they are too long: memcached keeps the old value and says no more than this.
+            Err(Error::ValueTooLarge { .. }) if joins => b"NOT_STORED",
+            Err(Error::ValueTooLarge { .. }) => TOO_LARGE,
+            Err(_) => NO_ROOM,
+        };
+        if !store.noreply {
+            self.out.line(answer);
+        }
+    }
+
+    pub(super) fn count_store(&mut self, key: &[u8], bytes: u64, outcome: &Result<Stored, Error>) {
+        self.counters.cmd_set.add(1);
+        match outcome {
+            Ok(Stored::Stored(_)) => {
+                self.counters.total_items.add(1);
+                self.shared.big_keys.note(key, bytes);
+            }
+            Ok(_) => {}
+            Err(Error::ValueTooLarge { .. }) => self.counters.store_too_large.add(1),
+            Err(_) => self.counters.store_no_memory.add(1),
+        }
+        if self.shared.detail.is_on() {
+            self.shared.detail.set(key);
+        }
+    }
+
+    pub(super) fn count_cas(&mut self, stored: Stored) {
+        let counter = match stored {
+            Stored::Stored(_) => &self.counters.cas_hits,
+            Stored::Exists => &self.counters.cas_badval,
+            Stored::NotStored | Stored::NotFound => &self.counters.cas_misses,
+        };
+        counter.add(1);
+    }
+
+    /// A large payload that has not arrived: room is reserved now and filled as it comes. What needs the old value or
+    /// more than a plain condition waits in the connection instead, charged to the buffer pool.
+    pub(super) fn begin_stream(
+        &mut self,
+        talk: &mut Talk,
+        request: Request<'_>,
+        line: &[u8],
+    ) -> Payload {
+        let (key, bytes, options) = match &request {
+            Request::Store(store) if matches!(store.verb, Verb::Append | Verb::Prepend) => {
+                return Payload::Wait
+            }
+            Request::Store(store) => (store.key, store.bytes, self.options(store)),
+            Request::MetaSet(set) => match self.plain_meta_options(set) {
+                Some(options) => (set.key, set.bytes, options),
+                None => return Payload::Wait,
+            },
+            _ => return Payload::Wait,
+        };
+        let writer = self.cache.write(key, bytes as usize, &options);
+        talk.body = Some(Box::new(Body::stream(line, bytes, writer)));
+        Payload::Used(0)
+    }
+
+    /// An `ms` that asks for no more than the engine's own conditions, on a key that stands as it is.
+    fn plain_meta_options(&self, set: &MetaSet<'_>) -> Option<SetOptions> {
+        let flags = &set.flags;
+        let joins = matches!(flags.store_mode, StoreMode::Append | StoreMode::Prepend);
+        if joins || flags.base64() || flags.has(b'I') || flags.has(b'N') {
+            return None;
+        }
+        if flags.compare.is_some() && flags.store_mode != StoreMode::Set {
+            return None;
+        }
+        Some(self.meta_options(set))
+    }
+}

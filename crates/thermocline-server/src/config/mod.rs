@@ -1,0 +1,175 @@
+//! What the operator asked for, from four places: flags > environment > file > defaults.
+//!
+//! Owns: every setting with its unit, default and bounds, and where it may be written down.
+//! Leaves to others: acting on it. `Settings` is plain data, checked once, never changed while the server runs
+//! (except what SIGHUP re-reads: the password file and the log level).
+
+mod cgroup;
+mod keys;
+mod layers;
+mod listen;
+pub mod memcached;
+mod size;
+mod suggest;
+
+pub use cgroup::default_memory_bytes;
+pub use keys::{key, Key, KEYS};
+pub use layers::{flags, resolve, ConfigError, Layers};
+pub use listen::Listen;
+pub use size::{parse_duration_s, parse_size, show_size};
+pub use suggest::nearest;
+
+use std::path::PathBuf;
+
+/// Connection buffers may take this much when the operator names no limit: never under 4 MiB, else a 64th of memory.
+const BUFFER_POOL_BYTES_MIN: u64 = 4 << 20;
+const BUFFER_POOL_SHARE: u64 = 64;
+
+/// memcached's own default: 1 MiB, its item header included.
+pub const ITEM_SIZE_MAX_DEFAULT: u64 = 1 << 20;
+/// What memcached charges to an item beside its key and value: with it, the largest value stored is the same as there.
+pub const ITEM_HEADER_BYTES: u64 = 56;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageMode {
+    Base,
+    Thp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes; bounds the whole process.
+    pub memory: u64,
+    /// Bytes up to which `cache_memlimit` may grow the cache; None means `memory`.
+    pub memory_max: Option<u64>,
+    pub page_mode: PageMode,
+    pub memcached: Vec<Listen>,
+    pub http: Vec<Listen>,
+    pub threads: usize,
+    /// Bytes of key, value and header together, as memcached counts them.
+    pub item_size_max: u64,
+    pub key_size_max: usize,
+    pub connections_max: usize,
+    /// At the cap: refuse a new connection with an error (true), or leave it waiting unaccepted (false).
+    pub connections_fast: bool,
+    /// Seconds; 0 means connections may idle for ever.
+    pub idle_timeout_s: u64,
+    /// Seconds a connection may leave its replies unread; 0 means for ever.
+    pub output_timeout_s: u64,
+    /// Bytes of a `get` line with many keys; other lines end at the key limit plus 4 KiB.
+    pub request_line_max: usize,
+    /// Bytes all connections together may hold of unfinished requests and unsent replies; 0 chooses.
+    pub buffer_pool: u64,
+    /// Requests carried out for one connection before the others have their turn.
+    pub requests_per_turn: usize,
+    pub backlog: i32,
+    pub unix_mode: u32,
+    pub drain_deadline_s: u64,
+    pub auth_file: Option<PathBuf>,
+    pub pid_file: Option<PathBuf>,
+    pub user: Option<String>,
+    pub evict: bool,
+    pub allow_flush: bool,
+    pub allow_dump: bool,
+    pub allow_shutdown: bool,
+    pub allow_watch: bool,
+    pub hot_keys: bool,
+    pub detail: bool,
+    pub detail_delimiter: u8,
+    pub log_format: LogFormat,
+    pub log_level: tracing::Level,
+    pub test_clock: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            memory: default_memory_bytes(),
+            memory_max: None,
+            page_mode: PageMode::Thp,
+            memcached: vec![Listen::tcp("127.0.0.1:11211")],
+            http: vec![Listen::tcp("127.0.0.1:9191")],
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            item_size_max: ITEM_SIZE_MAX_DEFAULT,
+            key_size_max: 250,
+            connections_max: 1024,
+            connections_fast: true,
+            idle_timeout_s: 0,
+            output_timeout_s: 60,
+            request_line_max: 1 << 20,
+            buffer_pool: 0,
+            requests_per_turn: 1024,
+            backlog: 1024,
+            unix_mode: 0o700,
+            drain_deadline_s: 10,
+            auth_file: None,
+            pid_file: None,
+            user: None,
+            evict: true,
+            allow_flush: true,
+            allow_dump: true,
+            allow_shutdown: false,
+            allow_watch: true,
+            hot_keys: true,
+            detail: false,
+            detail_delimiter: b':',
+            log_format: LogFormat::Text,
+            log_level: tracing::Level::INFO,
+            test_clock: false,
+        }
+    }
+}
+
+impl Settings {
+    /// The limit in force for connection buffers, bytes.
+    pub fn buffer_pool_bytes(&self) -> u64 {
+        match self.buffer_pool {
+            0 => (self.memory / BUFFER_POOL_SHARE).max(BUFFER_POOL_BYTES_MIN),
+            bytes => bytes,
+        }
+    }
+
+    /// The largest value a key of this length may have, bytes.
+    pub fn value_size_max(&self, key_bytes: usize) -> u64 {
+        self.item_size_max
+            .saturating_sub(ITEM_HEADER_BYTES + key_bytes as u64)
+    }
+
+    /// Everything in use, as a TOML file that would bring it about.
+    pub fn to_toml(&self) -> String {
+        KEYS.iter()
+            .map(|key| format!("{} = {}\n", key.name, (key.show)(self)))
+            .collect()
+    }
+
+    /// Bounds that involve more than one setting.
+    pub fn check(&self) -> Result<(), String> {
+        if self.memcached.is_empty() {
+            return Err("memcached: no listener; name one, for example 127.0.0.1:11211".into());
+        }
+        if self.item_size_max > self.memory / 2 {
+            return Err(format!(
+                "item_size_max ({}) must not be more than half of memory ({}): raise memory or lower item_size_max",
+                show_size(self.item_size_max),
+                show_size(self.memory)
+            ));
+        }
+        if self.memory_max.is_some_and(|max| max < self.memory) {
+            return Err("memory_max is below memory: leave it out or raise it".into());
+        }
+        if self.buffer_pool_bytes() > self.memory / 4 {
+            return Err(format!(
+                "buffer_pool ({}) must not be more than a quarter of memory ({})",
+                show_size(self.buffer_pool_bytes()),
+                show_size(self.memory)
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! Every size of the event loop, with its reason.
+
+/// One read takes so much. 64 KiB holds the deepest usual pipeline and stays in the second-level cache.
+pub const READ_BYTES: usize = 64 << 10;
+/// Replies waiting in the shared buffer are written out at this size, in the middle of a pipeline if need be.
+pub const OUTPUT_HIGH_BYTES: usize = 256 << 10;
+/// Values of at most this size are copied into the reply; larger ones are written from where they lie.
+/// Copying wins up to 1 KiB, gathering from 16 KiB; in between neither was measured to win.
+pub const COPY_BYTES_MAX: usize = 8 << 10;
+/// Payloads above this are streamed into the cache as they arrive; smaller ones wait until they are whole.
+pub const STREAM_BYTES_MIN: u64 = 64 << 10;
+/// Reads looked up together. The engine prefetches in groups of 16; more only delays the first reply.
+pub const BATCH_KEYS: usize = 32;
+/// Pieces of one gathering write; the kernel takes up to 1024.
+pub const IOVEC_MAX: usize = 64;
+/// Unsent rests of values up to this size are copied so that the segment they lie in can be freed.
+pub const HELD_REST_COPY_BYTES: usize = 64 << 10;
+/// A line that is no many-key get may be longer than its key by so much: flags, numbers, opaque.
+pub const LINE_EXTRA_BYTES: usize = 4 << 10;
+/// Seconds a connection with an unfinished request may wait for room in the buffer pool before it is closed.
+pub const STARVED_SECONDS: u32 = 10;
+/// How long accepting pauses when the process is out of file descriptors.
+pub const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+/// File descriptors besides client connections: listeners, epoll, wakers, logs, admin connections.
+pub const SPARE_DESCRIPTORS: u64 = 128;
+
+/// Bytes one worker owns for buffers at its fullest: charged to the budget at the start.
+pub const WORKER_BYTES: u64 = (READ_BYTES + 2 * OUTPUT_HIGH_BYTES + (64 << 10)) as u64;
+
+const _: () = assert!(BATCH_KEYS * COPY_BYTES_MAX <= OUTPUT_HIGH_BYTES);
+const _: () = assert!(STREAM_BYTES_MIN as usize <= READ_BYTES);

@@ -1,0 +1,551 @@
+//! One event loop: one thread, its connections, one read buffer and one reply buffer for all of them.
+//!
+//! The order of work on a connection is always the same: send what is unsent; answer what is read but unanswered;
+//! read once; answer all of it; send once. A connection whose output is blocked is not read from.
+//!
+//! Must hold: events are edge-triggered, so `unread` stays set until a read came back short, and a connection with
+//! work left is in the `again` queue or waits for its socket. Nothing here blocks.
+
+use super::connection::{Connection, Wanted};
+use super::{Pool, Registry, Seen, Stream, Talk, OUTPUT_HIGH_BYTES, READ_BYTES, STARVED_SECONDS};
+use crate::command::{Next, Session};
+use crate::server::{Shared, Stop};
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(usize::MAX);
+const EVENTS: usize = 1024;
+/// How soon connections that wait for room in the pool are looked at again.
+const STARVED_RETRY: Duration = Duration::from_millis(50);
+/// Timeouts are whole seconds, so the loop looks at them once a second.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Where the acceptor leaves connections for a worker.
+pub struct Mailbox {
+    handed: Mutex<Vec<Handed>>,
+    waker: Waker,
+}
+
+pub struct Handed {
+    pub stream: Stream,
+    pub peer: String,
+    pub listener: Arc<str>,
+}
+
+impl Mailbox {
+    pub fn hand(&self, handed: Handed) -> io::Result<()> {
+        self.lock().push(handed);
+        self.waker.wake()
+    }
+
+    /// Makes the worker look at `Shared::stop`.
+    pub fn wake(&self) -> io::Result<()> {
+        self.waker.wake()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Handed>> {
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes of a connection after a turn.
+#[derive(PartialEq, Eq)]
+enum Fate {
+    Keep,
+    Close,
+}
+
+pub struct Worker {
+    poll: Poll,
+    mailbox: Arc<Mailbox>,
+    shared: Arc<Shared>,
+    connections: Slab<Connection>,
+    desk: Desk,
+    /// Connections with work left that waits for nothing but their turn.
+    again: VecDeque<usize>,
+    starved: Vec<(usize, u32)>,
+    now_s: u32,
+    draining: bool,
+}
+
+/// What a worker works with: lent to one connection at a time.
+struct Desk {
+    input: Vec<u8>,
+    session: Session,
+}
+
+impl Worker {
+    pub fn new(shared: Arc<Shared>, session: Session) -> io::Result<Worker> {
+        let poll = Poll::new()?;
+        let mailbox = Arc::new(Mailbox {
+            handed: Mutex::new(Vec::new()),
+            waker: Waker::new(poll.registry(), WAKER)?,
+        });
+        Ok(Worker {
+            poll,
+            mailbox,
+            shared,
+            connections: Slab::new(),
+            desk: Desk {
+                input: vec![0; READ_BYTES],
+                session,
+            },
+            again: VecDeque::new(),
+            starved: Vec::new(),
+            now_s: 0,
+            draining: false,
+        })
+    }
+
+    pub fn mailbox(&self) -> Arc<Mailbox> {
+        self.mailbox.clone()
+    }
+
+    /// Runs until the server stops; returns how many connections had to be cut off.
+    pub fn run(mut self) -> io::Result<usize> {
+        let mut events = Events::with_capacity(EVENTS);
+        loop {
+            match self.poll.poll(&mut events, self.timeout()) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            self.tick();
+            for event in &events {
+                self.take(event);
+            }
+            self.run_queue();
+            self.retry_starved();
+            if self.stops() {
+                return Ok(self.connections.len());
+            }
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.again.is_empty() {
+            Some(Duration::ZERO)
+        } else if !self.starved.is_empty() || self.draining {
+            Some(STARVED_RETRY)
+        } else if self.connections.is_empty() {
+            None
+        } else {
+            Some(SWEEP)
+        }
+    }
+
+    fn tick(&mut self) {
+        let now_s = self.shared.seconds();
+        if now_s != self.now_s {
+            self.now_s = now_s;
+            self.sweep();
+        }
+        self.desk.session.now_s = now_s;
+        self.desk.session.now_ms = self.shared.now_ms();
+    }
+
+    fn take(&mut self, event: &Event) {
+        if event.token() == WAKER {
+            return self.take_mail();
+        }
+        let Some(connection) = self.connections.get_mut(event.token().0) else {
+            return;
+        };
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            connection.unread = true;
+            // A short read no longer means that all was read: the end of the stream follows.
+            connection.peer_done |= event.is_read_closed();
+        }
+        self.pump(event.token().0);
+    }
+
+    fn take_mail(&mut self) {
+        let handed = std::mem::take(&mut *self.mailbox.lock());
+        for handed in handed {
+            // Without epoll's help the connection can only be let go; the client sees it closed.
+            if let Err(error) = self.adopt(handed) {
+                tracing::warn!(%error, "a connection could not be added to the event loop");
+                self.shared.registry.open.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    fn adopt(&mut self, handed: Handed) -> io::Result<()> {
+        let mut stream = handed.stream;
+        let entry = self.connections.vacant_entry();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll
+            .registry()
+            .register(&mut stream, Token(entry.key()), interest)?;
+        let seen = Arc::new(Seen {
+            descriptor: stream.descriptor(),
+            peer: handed.peer,
+            listener: handed.listener,
+            last_s: self.now_s.into(),
+            blocked: false.into(),
+        });
+        let place = self.shared.registry.add(seen.clone());
+        entry.insert(Connection {
+            stream,
+            talk: Talk {
+                trusted: !self.shared.asks_login(),
+                ..Talk::default()
+            },
+            rest: Vec::new(),
+            wanted: Wanted::Anything,
+            backlog: None,
+            charged: 0,
+            held: 0,
+            seen,
+            place,
+            unread: false,
+            queued: false,
+            closing: false,
+            peer_done: false,
+            moved_s: self.now_s,
+        });
+        Ok(())
+    }
+
+    /// Each waiting connection gets one turn; what queues up meanwhile waits for the next round.
+    fn run_queue(&mut self) {
+        for _ in 0..self.again.len() {
+            let Some(token) = self.again.pop_front() else {
+                return;
+            };
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.queued = false;
+                self.pump(token);
+            }
+        }
+    }
+
+    fn retry_starved(&mut self) {
+        if self.starved.is_empty() || !self.shared.pool.has_room(READ_BYTES as u64) {
+            let now_s = self.now_s;
+            let due = |(_, since): &(usize, u32)| now_s.saturating_sub(*since) > STARVED_SECONDS;
+            while let Some(at) = self.starved.iter().position(due) {
+                let (token, _) = self.starved.swap_remove(at);
+                self.shared.registry.starved.fetch_add(1, Relaxed);
+                self.close(token);
+            }
+            return;
+        }
+        for (token, _) in std::mem::take(&mut self.starved) {
+            if self.connections.contains(token) {
+                self.pump(token);
+            }
+        }
+    }
+
+    /// One turn of a connection.
+    fn pump(&mut self, token: usize) {
+        let Some(connection) = self.connections.get_mut(token) else {
+            return;
+        };
+        let fate = self
+            .desk
+            .turn(connection, &self.shared, self.now_s)
+            .unwrap_or(Fate::Close);
+        let blocked = connection.backlog.is_some();
+        if connection.seen.blocked.load(Relaxed) != blocked {
+            connection.seen.blocked.store(blocked, Relaxed);
+        }
+        settle(connection, &self.shared.pool);
+        let done = self.draining && connection.is_idle() && !connection.unread;
+        if fate == Fate::Close || done {
+            return self.close(token);
+        }
+        self.find_next_turn(token);
+        if self.shared.pool.is_over() {
+            self.shed_largest();
+        }
+    }
+
+    /// Puts the connection where it will be looked at again, if no event of its socket will do so.
+    fn find_next_turn(&mut self, token: usize) {
+        let Some(connection) = self.connections.get_mut(token) else {
+            return;
+        };
+        if connection.queued || connection.backlog.is_some() {
+            return;
+        }
+        if connection.has_work()
+            || (connection.unread && !is_starved(connection, &self.shared.pool))
+        {
+            connection.queued = true;
+            self.again.push_back(token);
+        } else if connection.unread && !self.starved.iter().any(|(other, _)| *other == token) {
+            self.starved.push((token, self.now_s));
+        }
+    }
+
+    /// The pool is past its limit: whoever of this loop holds most of it goes.
+    fn shed_largest(&mut self) {
+        let largest = self
+            .connections
+            .iter()
+            .max_by_key(|(_, connection)| connection.charged)
+            .map(|(token, _)| token);
+        if let Some(token) = largest {
+            self.shared.registry.starved.fetch_add(1, Relaxed);
+            tracing::warn!(
+                peer = self.connections[token].seen.peer,
+                bytes = self.connections[token].charged,
+                "connection closed: buffer_pool is full and it held the most of it"
+            );
+            self.close(token);
+        }
+    }
+
+    fn close(&mut self, token: usize) {
+        let Some(mut connection) = self.connections.try_remove(token) else {
+            return;
+        };
+        // Closing the descriptor would do, but a failing deregistration is worth nothing to anybody.
+        let _closed_anyway = self.poll.registry().deregister(&mut connection.stream);
+        self.shared.pool.recharge(connection.charged, 0);
+        self.shared.pool.recount_held(connection.held, 0);
+        self.shared.registry.remove(connection.place);
+        self.starved.retain(|(other, _)| *other != token);
+        self.shared.connection_closed();
+    }
+
+    /// Once a second: who has been idle, or has not taken its replies, for too long.
+    fn sweep(&mut self) {
+        let (idle_s, output_s) = (
+            self.shared.settings.idle_timeout_s,
+            self.shared.settings.output_timeout_s,
+        );
+        if idle_s == 0 && output_s == 0 {
+            return;
+        }
+        let now_s = self.now_s;
+        let late =
+            |connection: &Connection| -> Option<fn(&Registry) -> &std::sync::atomic::AtomicU64> {
+                let still_s = u64::from(now_s.saturating_sub(connection.moved_s));
+                match connection.backlog.is_some() {
+                    true if output_s > 0 && still_s > output_s => {
+                        Some(|registry| &registry.output_kicks)
+                    }
+                    false if idle_s > 0 && still_s > idle_s => {
+                        Some(|registry| &registry.idle_kicks)
+                    }
+                    _ => None,
+                }
+            };
+        let kicked: Vec<_> = self
+            .connections
+            .iter()
+            .filter_map(|(token, connection)| Some((token, late(connection)?)))
+            .collect();
+        for (token, counter) in kicked {
+            counter(&self.shared.registry).fetch_add(1, Relaxed);
+            self.close(token);
+        }
+    }
+
+    fn stops(&mut self) -> bool {
+        match self.shared.stop() {
+            Stop::Run => false,
+            Stop::Now => true,
+            Stop::Drain => {
+                if !self.draining {
+                    self.begin_drain();
+                }
+                self.connections.is_empty() || Instant::now() >= self.shared.drain_until()
+            }
+        }
+    }
+
+    /// Whatever has been sent to us by now is still answered.
+    fn begin_drain(&mut self) {
+        self.draining = true;
+        let tokens: Vec<usize> = self.connections.iter().map(|(token, _)| token).collect();
+        for token in tokens {
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.unread = true;
+            }
+            self.pump(token);
+        }
+    }
+}
+
+/// A connection that holds part of a well-filled pool is not read from; one that holds nothing always is.
+fn is_starved(connection: &Connection, pool: &Pool) -> bool {
+    connection.charged > 0 && !pool.has_room(READ_BYTES as u64)
+}
+
+/// Brings the connection's charge up to date.
+fn settle(connection: &mut Connection, pool: &Pool) {
+    let backlog = connection.backlog.as_ref().map_or(0, |b| b.bytes());
+    let after = connection.rest.capacity() as u64 + backlog;
+    if after != connection.charged {
+        pool.recharge(connection.charged, after);
+        connection.charged = after;
+    }
+    let held = connection.backlog.as_ref().map_or(0, |b| b.held());
+    if held != connection.held {
+        pool.recount_held(connection.held, held);
+        connection.held = held;
+    }
+}
+
+impl Desk {
+    /// Send, answer, read, answer, send: one turn. `Err` means that the socket failed.
+    fn turn(
+        &mut self,
+        connection: &mut Connection,
+        shared: &Shared,
+        now_s: u32,
+    ) -> io::Result<Fate> {
+        if !self.send_backlog(connection, now_s)? {
+            return Ok(Fate::Keep);
+        }
+        if connection.has_work() {
+            if let Some(fate) = self.work_off(connection, &[])? {
+                return Ok(fate);
+            }
+        }
+        if connection.closing {
+            return Ok(Fate::Close);
+        }
+        if !connection.unread || is_starved(connection, &shared.pool) {
+            return Ok(Fate::Keep);
+        }
+        self.read(connection, now_s)
+    }
+
+    /// True when nothing is left to send.
+    fn send_backlog(&mut self, connection: &mut Connection, now_s: u32) -> io::Result<bool> {
+        let Some(backlog) = &mut connection.backlog else {
+            return Ok(true);
+        };
+        let mut written = 0;
+        let gone = backlog.send(&mut connection.stream, &mut written)?;
+        self.session.counters.bytes_written.add(written);
+        if written > 0 {
+            connection.moved_s = now_s;
+        }
+        if gone {
+            connection.backlog = None;
+        }
+        Ok(gone)
+    }
+
+    fn read(&mut self, connection: &mut Connection, now_s: u32) -> io::Result<Fate> {
+        let read = loop {
+            match connection.stream.read(&mut self.input) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    connection.unread = false;
+                    return Ok(Fate::Keep);
+                }
+                result => break result?,
+            }
+        };
+        if read == 0 {
+            return Ok(Fate::Close);
+        }
+        // A read that did not fill the buffer has emptied the socket: no second read to hear EAGAIN.
+        connection.unread = read == self.input.len() || connection.peer_done;
+        connection.moved_s = now_s;
+        connection.seen.last_s.store(now_s, Relaxed);
+        self.session.counters.bytes_read.add(read as u64);
+        let input = std::mem::take(&mut self.input);
+        let fate = self.work_off(connection, &input[..read]);
+        self.input = input;
+        Ok(fate?.unwrap_or(Fate::Keep))
+    }
+
+    /// Answers what is in `rest` and then in `data`. Whatever cannot be answered yet is in `rest` afterwards.
+    /// None: all that could be done is done, and sent.
+    fn work_off(
+        &mut self,
+        connection: &mut Connection,
+        mut data: &[u8],
+    ) -> io::Result<Option<Fate>> {
+        loop {
+            let next = if connection.rest.is_empty() {
+                let step = self.session.run(&mut connection.talk, data);
+                data = &data[step.consumed..];
+                step.next
+            } else {
+                if !connection.has_work() {
+                    data = connection.top_up(data);
+                    if !connection.has_work() {
+                        let too_long = self.session.line_is_too_long(&connection.rest);
+                        return Ok(
+                            (connection.wanted == Wanted::Line && too_long).then_some(Fate::Close)
+                        );
+                    }
+                }
+                let step = self.session.run(&mut connection.talk, &connection.rest);
+                connection.consume(step.consumed);
+                step.next
+            };
+            self.send(connection)?;
+            match next {
+                Next::Close if connection.backlog.is_none() => {
+                    connection.stream.finish();
+                    return Ok(Some(Fate::Close));
+                }
+                Next::Close => {
+                    connection.closing = true;
+                    connection.rest = Vec::new();
+                    return Ok(Some(Fate::Keep));
+                }
+                Next::Line | Next::Bytes(_) => {
+                    connection.wanted = match next {
+                        Next::Bytes(bytes) => Wanted::Bytes(bytes),
+                        _ => Wanted::Line,
+                    };
+                    if connection.rest.is_empty() {
+                        connection.keep(data);
+                        let blocked = connection.backlog.is_some();
+                        return Ok(blocked.then_some(Fate::Keep));
+                    }
+                    if connection.backlog.is_some() {
+                        connection.keep(data);
+                        return Ok(Some(Fate::Keep));
+                    }
+                    if data.is_empty() {
+                        return Ok(None);
+                    }
+                }
+                Next::Done if data.is_empty() && connection.rest.is_empty() => {
+                    connection.wanted = Wanted::Anything;
+                    return Ok(connection.backlog.is_some().then_some(Fate::Keep));
+                }
+                Next::Done | Next::Flush | Next::Yield => {
+                    connection.wanted = Wanted::Anything;
+                    if next == Next::Yield || connection.backlog.is_some() {
+                        connection.keep(data);
+                        return Ok(Some(Fate::Keep));
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, connection: &mut Connection) -> io::Result<()> {
+        let out = &mut self.session.out;
+        if out.is_empty() {
+            return Ok(());
+        }
+        debug_assert!(connection.backlog.is_none(), "blocked output is sent first");
+        let mut written = 0;
+        let pool = &self.session.shared.pool;
+        let backlog = out.send(&mut connection.stream, pool, &mut written);
+        self.session.counters.bytes_written.add(written);
+        connection.backlog = backlog?.map(Box::new);
+        Ok(())
+    }
+}
+
+const _: () = assert!(OUTPUT_HIGH_BYTES >= READ_BYTES);

@@ -1,0 +1,267 @@
+//! The flags of meta commands: one letter, some followed at once by an argument.
+//!
+//! Owns: reading them into one small struct and every refusal they can earn.
+//! Leaves to others: what they do. Replies walk `raw` again, because flags come back in the order they were sent.
+
+use super::{parse_i64, parse_u32, parse_u64, Refusal, Words};
+
+/// memcached allows about twenty words a line; more is answered "options flags are too long".
+pub const FLAGS_MAX: usize = 20;
+/// The manual says 32, the server takes 31.
+pub const OPAQUE_MAX: usize = 31;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum StoreMode {
+    #[default]
+    Set,
+    Add,
+    Append,
+    Prepend,
+    Replace,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ArithMode {
+    #[default]
+    Up,
+    Down,
+}
+
+/// Which command the flags belong to: it decides which letters exist and how errors are worded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Command {
+    Get,
+    Set,
+    Delete,
+    Arith,
+    Debug,
+}
+
+pub type MetaError = Refusal;
+
+#[derive(Clone, Copy, Default, Debug)]
+pub struct MetaFlags<'a> {
+    /// All flag words as sent.
+    pub raw: &'a [u8],
+    /// One bit a letter seen: bit 0 = 'A' .. bit 57 = 'z'.
+    seen: u64,
+    pub opaque: Option<&'a [u8]>,
+    /// C: the token the item must have.
+    pub compare: Option<u64>,
+    /// E: the token the item gets.
+    pub explicit: Option<u64>,
+    /// F: client flags.
+    pub client_flags: u32,
+    /// T: time to live.
+    pub ttl_s: Option<i64>,
+    /// N: create when missing, with this time to live.
+    pub vivify_s: Option<i64>,
+    /// R: hand out a recache token when less than this is left.
+    pub recache_s: Option<i64>,
+    /// J: start value of a counter made by N.
+    pub initial: u64,
+    /// D: step of a counter.
+    pub delta: Option<u64>,
+    pub store_mode: StoreMode,
+    pub arith_mode: ArithMode,
+}
+
+impl<'a> MetaFlags<'a> {
+    #[inline]
+    pub fn has(&self, letter: u8) -> bool {
+        self.seen & bit(letter) != 0
+    }
+
+    /// Flag words in the order they were sent.
+    pub fn words(&self) -> Words<'a> {
+        Words::new(self.raw)
+    }
+
+    pub fn quiet(&self) -> bool {
+        self.has(b'q')
+    }
+
+    pub fn base64(&self) -> bool {
+        self.has(b'b')
+    }
+
+    pub(super) fn parse(command: Command, words: Words<'a>) -> Result<MetaFlags<'a>, MetaError> {
+        let mut flags = MetaFlags {
+            raw: words.rest(),
+            ..MetaFlags::default()
+        };
+        if flags.raw.len() > 2 * FLAGS_MAX && words.clone().count() > FLAGS_MAX {
+            return Err(Refusal::new(b"CLIENT_ERROR options flags are too long"));
+        }
+        for word in words {
+            flags.take(command, word)?;
+        }
+        Ok(flags)
+    }
+
+    fn take(&mut self, command: Command, word: &'a [u8]) -> Result<(), MetaError> {
+        let (letter, argument) = (word[0], &word[1..]);
+        if !known(command, letter) {
+            return Err(command.unknown_flag());
+        }
+        if self.has(letter) {
+            return Err(command.duplicate_flag());
+        }
+        self.seen |= bit(letter);
+        match letter {
+            b'O' if argument.len() > OPAQUE_MAX => {
+                return Err(Refusal::new(b"CLIENT_ERROR opaque token too long"))
+            }
+            b'O' => self.opaque = Some(argument),
+            b'C' => self.compare = Some(parse_u64(argument).ok_or(command.bad_number())?),
+            b'E' => self.explicit = Some(parse_u64(argument).ok_or(command.bad_number())?),
+            b'T' => self.ttl_s = Some(parse_i64(argument).ok_or(command.bad_number())?),
+            b'N' => self.vivify_s = Some(parse_i64(argument).ok_or(command.bad_number())?),
+            b'R' => self.recache_s = Some(parse_i64(argument).ok_or(command.bad_number())?),
+            b'J' => self.initial = parse_u64(argument).ok_or(command.bad_number())?,
+            b'D' => self.delta = Some(parse_u64(argument).ok_or(command.bad_number())?),
+            b'F' => self.client_flags = parse_u32(argument).ok_or(Refusal::BAD_LINE)?,
+            b'M' => self.take_mode(command, argument)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_mode(&mut self, command: Command, argument: &[u8]) -> Result<(), MetaError> {
+        if command == Command::Get {
+            return Ok(());
+        }
+        let Some(&mode) = argument.first() else {
+            return Err(Refusal::new(b"CLIENT_ERROR incorrect length for M token"));
+        };
+        if command == Command::Arith {
+            self.arith_mode = match mode {
+                b'I' | b'+' => ArithMode::Up,
+                b'D' | b'-' => ArithMode::Down,
+                _ => return Err(Refusal::new(b"CLIENT_ERROR invalid mode for ma M token")),
+            };
+            return Ok(());
+        }
+        self.store_mode = match mode {
+            b'S' => StoreMode::Set,
+            b'E' => StoreMode::Add,
+            b'A' => StoreMode::Append,
+            b'P' => StoreMode::Prepend,
+            b'R' => StoreMode::Replace,
+            _ => return Err(Refusal::new(b"CLIENT_ERROR invalid mode for ms M token")),
+        };
+        Ok(())
+    }
+}
+
+impl Command {
+    /// memcached words these differently for commands that only ever touch one item by key.
+    fn unknown_flag(self) -> MetaError {
+        match self {
+            Command::Delete | Command::Arith => {
+                Refusal::new(b"CLIENT_ERROR invalid or duplicate flag")
+            }
+            _ => Refusal::new(b"CLIENT_ERROR invalid flag"),
+        }
+    }
+
+    fn duplicate_flag(self) -> MetaError {
+        match self {
+            Command::Delete | Command::Arith => {
+                Refusal::new(b"CLIENT_ERROR invalid or duplicate flag")
+            }
+            _ => Refusal::new(b"CLIENT_ERROR duplicate flag"),
+        }
+    }
+
+    fn bad_number(self) -> MetaError {
+        Refusal::new(b"CLIENT_ERROR bad token in command line format")
+    }
+}
+
+#[inline]
+fn bit(letter: u8) -> u64 {
+    1u64 << (u32::from(letter.wrapping_sub(b'A')) & 63)
+}
+
+/// P and L are proxy hints: accepted and ignored everywhere.
+fn known(command: Command, letter: u8) -> bool {
+    let letters: &[u8] = match command {
+        Command::Get => b"bcfhklqstuvCEMNORT",
+        Command::Set => b"bcfkqstvCEFIMNOST",
+        Command::Delete => b"bckqstvxCEIOT",
+        Command::Arith => b"bckqstvCDEJMNOT",
+        Command::Debug => return letter.is_ascii_alphabetic(),
+    };
+    letter.is_ascii_alphabetic() && (letters.contains(&letter) || matches!(letter, b'P' | b'L'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(command: Command, line: &[u8]) -> Result<MetaFlags<'_>, MetaError> {
+        MetaFlags::parse(command, Words::new(line))
+    }
+
+    fn answer(command: Command, line: &[u8]) -> &'static [u8] {
+        parse(command, line).expect_err("must be refused").answer
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let flags = parse(Command::Set, b"T-1 F7 C18446744073709551615 E5 MA Oxyz q k").unwrap();
+        assert_eq!(flags.ttl_s, Some(-1));
+        assert_eq!(flags.client_flags, 7);
+        assert_eq!(flags.compare, Some(u64::MAX));
+        assert_eq!(flags.explicit, Some(5));
+        assert_eq!(flags.store_mode, StoreMode::Append);
+        assert_eq!(flags.opaque, Some(b"xyz".as_slice()));
+        assert!(flags.quiet() && flags.has(b'k') && !flags.has(b'v'));
+    }
+
+    #[test]
+    fn letters_after_a_flag_without_argument_are_ignored() {
+        assert!(parse(Command::Get, b"vvv").unwrap().has(b'v'));
+    }
+
+    #[test]
+    fn refusals_are_worded_as_memcached_words_them() {
+        assert_eq!(answer(Command::Get, b"!"), b"CLIENT_ERROR invalid flag");
+        assert_eq!(answer(Command::Get, b"v v"), b"CLIENT_ERROR duplicate flag");
+        assert_eq!(
+            answer(Command::Arith, b"!"),
+            b"CLIENT_ERROR invalid or duplicate flag"
+        );
+        assert_eq!(
+            answer(Command::Get, b"T"),
+            b"CLIENT_ERROR bad token in command line format"
+        );
+        assert_eq!(
+            answer(Command::Set, b"F4294967296"),
+            b"CLIENT_ERROR bad command line format"
+        );
+        assert_eq!(
+            answer(Command::Set, b"Ms"),
+            b"CLIENT_ERROR invalid mode for ms M token"
+        );
+        assert_eq!(
+            answer(Command::Get, b"O12345678901234567890123456789012"),
+            b"CLIENT_ERROR opaque token too long"
+        );
+        let many = b"v ".repeat(30);
+        assert_eq!(
+            answer(Command::Get, &many),
+            b"CLIENT_ERROR options flags are too long"
+        );
+    }
+
+    #[test]
+    fn every_letter_has_its_own_bit() {
+        let mut all = 0u64;
+        for letter in (b'A'..=b'Z').chain(b'a'..=b'z') {
+            assert_eq!(all & bit(letter), 0);
+            all |= bit(letter);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Numbers of the wire: decimal in, decimal out.
+//!
+//! Must hold: nothing wraps. A number too large for its type is refused (unsigned) or saturates (times), never cut.
+
+/// Decimal digits only, as tokens, deltas and flags are written. An optional plus sign is taken, as memcached takes it.
+#[inline]
+pub fn parse_u64(word: &[u8]) -> Option<u64> {
+    let digits = word.strip_prefix(b"+").unwrap_or(word);
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value: u64 = 0;
+    for &digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(value)
+}
+
+pub fn parse_u32(word: &[u8]) -> Option<u32> {
+    parse_u64(word).and_then(|value| u32::try_from(value).ok())
+}
+
+/// A signed number such as an expiry time. Beyond 64 bits it saturates: a far date stays far, a far past stays past.
+#[inline]
+pub fn parse_i64(word: &[u8]) -> Option<i64> {
+    let (negative, digits) = match word.first()? {
+        b'-' => (true, &word[1..]),
+        b'+' => (false, &word[1..]),
+        _ => (false, word),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value: i64 = 0;
+    for &digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.saturating_mul(10).saturating_add(i64::from(digit));
+    }
+    Some(if negative { -value } else { value })
+}
+
+/// Appends `value` in decimal. Every reply holds several numbers: this avoids the formatting machinery.
+#[inline]
+pub fn push_u64(out: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsigned_numbers_refuse_what_does_not_fit() {
+        assert_eq!(parse_u64(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(parse_u64(b"18446744073709551616"), None);
+        for bad in [b"".as_slice(), b"-1", b"1x", b" 1", b"0x1", b"+"] {
+            assert_eq!(parse_u64(bad), None, "{bad:?}");
+        }
+        assert_eq!(parse_u32(b"4294967295"), Some(u32::MAX));
+        assert_eq!(parse_u32(b"4294967296"), None);
+    }
+
+    #[test]
+    fn signed_numbers_saturate() {
+        assert_eq!(parse_i64(b"-1"), Some(-1));
+        assert_eq!(parse_i64(b"+7"), Some(7));
+        assert_eq!(parse_i64(b"99999999999999999999999"), Some(i64::MAX));
+        assert_eq!(parse_i64(b"-99999999999999999999999"), Some(-i64::MAX));
+        for bad in [b"".as_slice(), b"-", b"1.5", b"x"] {
+            assert_eq!(parse_i64(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_print_as_the_formatter_prints_them() {
+        for value in [0, 9, 10, 12_345, u64::MAX] {
+            let mut out = Vec::new();
+            push_u64(&mut out, value);
+            assert_eq!(out, value.to_string().into_bytes());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Starting servers (ours, and Debian's memcached where it is installed) and talking to them line by line.
+#![allow(dead_code)]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+/// Long enough for a loaded machine; only a failing test ever waits for it.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server process that ends with the test.
+pub struct Running {
+    pub child: Child,
+    pub port: u16,
+}
+
+/// A port nobody listens on: the system is asked for one, and it is given back.
+pub fn free_port() -> u16 {
+    static LAST: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+        let port = listener.local_addr().expect("bound").port();
+        if LAST.swap(port, Ordering::SeqCst) != port {
+            return port;
+        }
+    }
+}
+
+pub fn our_binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_thermocline"))
+}
+
+/// `thermocline memcached <flags>` on a free loopback port.
+pub fn ours(flags: &[&str]) -> Running {
+    let mut command = Command::new(our_binary());
+    command.arg("memcached");
+    start(command, flags)
+}
+
+/// Debian's memcached with the same flags, if there is one.
+pub fn theirs(flags: &[&str]) -> Option<Running> {
+    let path = Path::new("/usr/bin/memcached");
+    if !path.exists() {
+        return None;
+    }
+    let mut command = Command::new(path);
+    command.args(["-u", "nobody", "-t", "1"]);
+    Some(start(command, flags))
+}
+
+fn start(mut command: Command, flags: &[&str]) -> Running {
+    let port = free_port();
+    command
+        .args(["-l", "127.0.0.1", "-p", &port.to_string()])
+        .args(flags)
+        .env("THERMOCLINE_THREADS", "2")
+        .env_remove("THERMOCLINE_TEST_VENV")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    let child = command.spawn().expect("the server starts");
+    let running = Running { child, port };
+    running.wait_until_up();
+    running
+}
+
+impl Running {
+    fn wait_until_up(&self) {
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(
+                Instant::now() < until,
+                "the server does not listen on port {}",
+                self.port
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(self.port)
+    }
+
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, signal).expect("the server runs");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _reaped_already = self.child.wait();
+    }
+}
+
+/// A connection that reads lines.
+pub struct Client {
+    pub stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(port: u16) -> Client {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server accepts");
+        stream
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a timeout can be set");
+        stream.set_nodelay(true).expect("no delay can be set");
+        Client {
+            stream,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream
+            .write_all(bytes.as_ref())
+            .expect("the server takes bytes");
+    }
+
+    /// The next line without its end; None when the server has closed.
+    pub fn line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|&b| b == b'\n') {
+                let mut line: Vec<u8> = self.buffer.drain(..=end).collect();
+                line.pop();
+                if line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                return Some(line);
+            }
+            if self.fill() == 0 {
+                return None;
+            }
+        }
+    }
+
+    pub fn text(&mut self) -> String {
+        self.line().map_or("<closed>".into(), |line| {
+            String::from_utf8_lossy(&line).into_owned()
+        })
+    }
+
+    pub fn exact(&mut self, bytes: usize) -> Vec<u8> {
+        while self.buffer.len() < bytes {
+            assert!(
+                self.fill() > 0,
+                "closed after {} of {bytes} bytes",
+                self.buffer.len()
+            );
+        }
+        self.buffer.drain(..bytes).collect()
+    }
+
+    fn fill(&mut self) -> usize {
+        let mut part = [0; 65536];
+        match self.stream.read(&mut part) {
+            Ok(count) => {
+                self.buffer.extend_from_slice(&part[..count]);
+                count
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+                ) =>
+            {
+                0
+            }
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+
+    /// Sends a request and returns its one line of answer.
+    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
+        self.send(request.as_ref());
+        self.send(b"\r\n");
+        self.text()
+    }
+
+    /// `stats` as pairs.
+    pub fn stats(&mut self, what: &str) -> Vec<(String, String)> {
+        self.send(format!("stats {what}\r\n"));
+        let mut lines = Vec::new();
+        loop {
+            let line = self.text();
+            if line == "END" {
+                return lines;
+            }
+            let mut words = line.splitn(3, ' ');
+            assert_eq!(words.next(), Some("STAT"), "{line}");
+            let name = words.next().unwrap_or_default().to_string();
+            lines.push((name, words.next().unwrap_or_default().to_string()));
+        }
+    }
+
+    pub fn stat(&mut self, name: &str) -> u64 {
+        let lines = self.stats("");
+        let value = lines.iter().find(|(other, _)| other == name);
+        value
+            .unwrap_or_else(|| panic!("no stat {name}"))
+            .1
+            .parse()
+            .expect("a number")
+    }
+}
