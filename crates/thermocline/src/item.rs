@@ -214,16 +214,9 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Whether the key and value make a small item.
-    #[inline]
-    pub(crate) fn is_small(&self) -> bool {
-        self.key.len() <= SMALL_KEY_MAX && self.small_bytes() <= PLAIN_MAX
-    }
-
     /// Reserved bytes as a small item.
-    #[inline]
-    fn small_bytes(&self) -> usize {
-        let options = self.fields.options();
+    #[inline(always)]
+    fn small_bytes(&self, options: u8) -> usize {
         let head = if options == 0 {
             4 + self.key.len()
         } else {
@@ -231,15 +224,44 @@ impl Record<'_> {
         };
         (head + self.value.len()).next_multiple_of(4)
     }
+}
 
+/// A record with what is computed of it once: its options byte, its size, whether it is small.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured<'a> {
+    pub(crate) record: Record<'a>,
     /// Reserved bytes.
-    #[inline]
-    pub(crate) fn bytes(&self) -> usize {
-        if self.is_small() {
-            self.small_bytes()
-        } else {
-            long_bytes(self.key.len(), &self.fields, self.value.len(), 4)
+    pub(crate) bytes: usize,
+    pub(crate) small: bool,
+    options: u8,
+    /// The writer hands the new version's token out: in the header from the start, else a move between
+    /// the write and a later mark would change the token under the client.
+    pub(crate) token_out: bool,
+}
+
+impl<'a> Measured<'a> {
+    #[inline(always)]
+    pub(crate) fn new(record: Record<'a>) -> Measured<'a> {
+        let options = record.fields.options();
+        let bytes = record.small_bytes(options);
+        let small = record.key.len() <= SMALL_KEY_MAX && bytes <= PLAIN_MAX;
+        Measured {
+            bytes: match small {
+                true => bytes,
+                false => long_bytes(record.key.len(), &record.fields, record.value.len(), 4),
+            },
+            record,
+            small,
+            options,
+            token_out: false,
         }
+    }
+}
+
+fn token_bit(new: &Measured<'_>) -> u32 {
+    match new.token_out {
+        true => Header::TOKEN_OUT,
+        false => 0,
     }
 }
 
@@ -489,20 +511,15 @@ impl<'a> Item<'a> {
 
     /// Writes a new small item and its header. The place is not yet published.
     #[inline]
-    pub(crate) fn write_small(&self, record: &Record, reserved: usize) {
-        let bits = self.write_small_body(record, reserved);
-        self.word().store(bits, Ordering::Release);
-    }
-
-    /// Everything but the header word, which is returned (version 0, unlocked).
-    #[inline]
-    fn write_small_body(&self, record: &Record, reserved: usize) -> u32 {
-        let options = record.fields.options();
+    pub(crate) fn write_small(&self, new: &Measured<'_>) {
+        let (record, options) = (&new.record, new.options);
         let key_at = if options != 0 { 5 } else { 4 };
         self.region.copy_in(self.at + key_at, record.key);
-        let body = self.write_tail(record, options, options != 0, reserved);
-        body | (record.key.len() as u32) << Header::KEY_SHIFT
-            | (reserved as u32 / 4) << Header::UNITS_SHIFT
+        let bits = self.write_tail(record, options, options != 0, new.bytes)
+            | token_bit(new)
+            | (record.key.len() as u32) << Header::KEY_SHIFT
+            | (new.bytes as u32 / 4) << Header::UNITS_SHIFT;
+        self.word().store(bits, Ordering::Release);
     }
 
     /// Options byte, fields, value and slack: all that an overwrite replaces. Returns the header bits
@@ -545,25 +562,21 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Whether `record` (of the same key) can overwrite this small item where it lies.
-    #[inline]
-    pub(crate) fn fits(&self, header: Header, record: &Record) -> bool {
+    /// Whether `new` (of the same key) can overwrite this small item where it lies.
+    #[inline(always)]
+    pub(crate) fn fits(&self, header: Header, new: &Measured<'_>) -> bool {
         if header.is_long() || header.version() == VERSION_MAX {
             return false;
         }
-        let options = record.fields.options();
-        let wide = header.options();
-        if options != 0 && !wide {
-            return false;
-        }
-        let head = if wide {
-            (5 + record.key.len()).next_multiple_of(4) + field_bytes(options)
-        } else {
-            4 + record.key.len()
-        };
         let reserved = 4 * header.units();
-        let needed = head + record.value.len();
-        needed <= reserved && reserved - needed <= SLACK_MAX
+        let wide = header.options();
+        if wide == (new.options != 0) {
+            // Within the padding of the same size, or with slack that can be recorded.
+            return new.small && new.bytes <= reserved && reserved - new.bytes <= SLACK_MAX - 4;
+        }
+        let head = (5 + new.record.key.len()).next_multiple_of(4);
+        let needed = head + new.record.value.len();
+        wide && needed <= reserved && reserved - needed <= SLACK_MAX
     }
 
     /// Takes the item's lock if its header still is `header`.
@@ -587,13 +600,13 @@ impl<'a> Item<'a> {
 
     /// Overwrites a locked small item that `fits`, and unlocks it with the next version.
     #[inline]
-    pub(crate) fn overwrite(&self, header: Header, record: &Record) {
+    pub(crate) fn overwrite(&self, header: Header, new: &Measured<'_>) {
         // Readers that see any new byte must also see the lock or the new version.
         crate::sync::fence(Ordering::Release);
         let reserved = 4 * header.units();
-        let tail = self.write_tail(record, record.fields.options(), header.options(), reserved);
+        let tail = self.write_tail(&new.record, new.options, header.options(), reserved);
         let keep = header.0 & !(Header::SLACK | Header::OPTIONS | Header::TOKEN_OUT);
-        let next = (keep | tail) + (1 << Header::VERSION_SHIFT);
+        let next = (keep | tail | token_bit(new)) + (1 << Header::VERSION_SHIFT);
         self.word().store(next, Ordering::Release);
     }
 
@@ -746,11 +759,11 @@ mod tests {
                         fields: fields(bits),
                         value: &value,
                     };
-                    assert!(record.is_small());
+                    assert!(Measured::new(record).small);
                     let item = Item::at(&region, 4096);
-                    item.write_small(&record, record.bytes());
+                    item.write_small(&Measured::new(record));
                     check(&item, &record);
-                    assert_eq!(item.reserved(item.header()), record.bytes());
+                    assert_eq!(item.reserved(item.header()), Measured::new(record).bytes);
                     assert!(!item.key_is(&vec![b'k'; key_bytes + 1]));
                 }
             }
@@ -764,7 +777,7 @@ mod tests {
             fields: Fields::default(),
             value: &[2; 100],
         };
-        assert_eq!(record.bytes(), 120);
+        assert_eq!(Measured::new(record).bytes, 120);
     }
 
     #[test]
@@ -776,7 +789,7 @@ mod tests {
             fields: fields(3),
             value: &[7; 900],
         };
-        item.write_small(&first, first.bytes());
+        item.write_small(&Measured::new(first));
         for (n, len) in [900usize, 899, 640, 0, 12, 900].into_iter().enumerate() {
             let value = vec![n as u8; len];
             let record = Record {
@@ -785,19 +798,19 @@ mod tests {
                 value: &value,
             };
             let header = item.header();
-            assert!(item.fits(header, &record));
+            assert!(item.fits(header, &Measured::new(record)));
             assert!(item.try_lock(header));
             assert!(!item.try_lock(header));
-            item.overwrite(header, &record);
+            item.overwrite(header, &Measured::new(record));
             check(&item, &record);
             assert_eq!(item.header().version(), n as u32 + 1);
-            assert_eq!(item.reserved(item.header()), first.bytes());
+            assert_eq!(item.reserved(item.header()), Measured::new(first).bytes);
         }
         let long = Record {
             value: &[0; 906],
             ..first
         };
-        assert!(!item.fits(item.header(), &long));
+        assert!(!item.fits(item.header(), &Measured::new(long)));
     }
 
     #[test]
@@ -809,19 +822,19 @@ mod tests {
             fields: Fields::default(),
             value: &[1; 2000],
         };
-        item.write_small(&record, record.bytes());
+        item.write_small(&Measured::new(record));
         let tiny = Record {
             value: b"x",
             ..record
         };
-        assert!(!item.fits(item.header(), &tiny));
+        assert!(!item.fits(item.header(), &Measured::new(tiny)));
         for _ in 0..VERSION_MAX {
             let header = item.header();
-            assert!(item.fits(header, &record) && item.try_lock(header));
-            item.overwrite(header, &record);
+            assert!(item.fits(header, &Measured::new(record)) && item.try_lock(header));
+            item.overwrite(header, &Measured::new(record));
         }
         assert_eq!(item.header().version(), VERSION_MAX);
-        assert!(!item.fits(item.header(), &record));
+        assert!(!item.fits(item.header(), &Measured::new(record)));
     }
 
     #[test]
@@ -833,7 +846,7 @@ mod tests {
             fields: Fields::default(),
             value: b"v",
         };
-        item.write_small(&record, record.bytes());
+        item.write_small(&Measured::new(record));
         let before = item.header();
         assert!(item.mark_token_out(before));
         assert!(!item.mark_token_out(before), "the header has moved on");
@@ -857,14 +870,14 @@ mod tests {
             fields: fields(31),
             value: &value,
         };
-        assert!(!record.is_small());
+        assert!(!Measured::new(record).small);
         let item = Item::at(&region, 8);
         item.write_long_head(
             Kind::Plain,
             &key,
             &record.fields,
             value.len(),
-            record.bytes(),
+            Measured::new(record).bytes,
         );
         let layout = item.layout(item.header());
         region.copy_in(item.value_offset(&layout), &value);

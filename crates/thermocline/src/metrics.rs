@@ -27,12 +27,12 @@ counters! {
     Inserts,
     /// Items written over another, at a new place.
     Replaced,
-    /// Items overwritten in place.
-    InPlace,
-    /// Equal-size overwrites, in place or not: what `InPlace` is measured against.
-    EqualSize,
-    /// Equal-size overwrites that happened in place.
+    /// Items overwritten in place by one of the same reserved size.
     EqualSizeInPlace,
+    /// Items overwritten in place by a smaller one.
+    OtherInPlace,
+    /// Items of the same reserved size written elsewhere all the same.
+    EqualSizeElsewhere,
     /// Items removed by a caller.
     Deleted,
     /// Live items dropped for want of room.

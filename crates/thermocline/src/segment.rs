@@ -183,6 +183,16 @@ struct Books {
     emptying: Option<ExtentId>,
 }
 
+impl Books {
+    /// Free segments that may be opened: not those of an extent that is being emptied.
+    fn usable(&self) -> usize {
+        let kept = self
+            .emptying
+            .map_or(0, |extent| self.free_in_extent[extent.0 as usize]);
+        self.free.len() - kept as usize
+    }
+}
+
 impl Segments {
     pub(crate) fn new(extents: Extents, bytes: usize, first_birth: u64) -> Segments {
         assert!(bytes.is_power_of_two() && EXTENT_BYTES % bytes == 0);
@@ -284,7 +294,7 @@ impl Segments {
 
     fn take_free(&self, reserve: usize) -> Option<SegmentId> {
         let mut books = lock(&self.books);
-        while books.free.len() <= reserve {
+        while books.usable() <= reserve {
             self.add_extent(&mut books)?;
         }
         let at = match books.emptying {
@@ -337,7 +347,7 @@ impl Segments {
     }
 
     fn publish_lengths(&self, books: &Books) {
-        self.free.store(books.free.len() as u32, Ordering::Relaxed);
+        self.free.store(books.usable() as u32, Ordering::Relaxed);
     }
 
     fn extent_of(&self, id: SegmentId) -> ExtentId {
@@ -403,6 +413,7 @@ impl Segments {
                 .map(ExtentId)
         });
         books.emptying = chosen;
+        self.publish_lengths(&books);
         chosen
             .map(|extent| (0..per).map(|n| SegmentId(extent.0 * per + n)).collect())
             .unwrap_or_default()
@@ -416,7 +427,9 @@ impl Segments {
 
     /// Nobody waits for an emptied extent any more.
     pub(crate) fn stop_emptying(&self) {
-        lock(&self.books).emptying = None;
+        let mut books = lock(&self.books);
+        books.emptying = None;
+        self.publish_lengths(&books);
     }
 
     /// All segments in this state. Walks the table.

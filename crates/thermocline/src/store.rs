@@ -12,7 +12,7 @@ use crate::generation::{Generations, Source};
 use crate::ghost::Ghosts;
 use crate::hash::Hasher;
 use crate::index::{Found, Index};
-use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Record};
+use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
 use crate::location::Place;
 use crate::mem::{current_core, Budget, Domain, Pin, Region};
 use crate::metrics::{Counter, Counters};
@@ -76,6 +76,28 @@ pub(crate) struct Flush {
     /// When the last delayed flush was or will be due: what is stored in the second from then on is gone
     /// at once; u64::MAX = none.
     pub(crate) dark_from_ms: AtomicU64,
+}
+
+/// Places of other keys that share the tag: none in most lookups, two almost never.
+#[derive(Default)]
+pub(crate) struct Rejected(Vec<Place>);
+
+impl Rejected {
+    #[inline(always)]
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    #[cold]
+    fn push(&mut self, place: Place) {
+        if !self.0.contains(&place) {
+            self.0.push(place);
+        }
+    }
+
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.0
+    }
 }
 
 /// A record with its header, layout and fields read once. Valid if the header still stands.
@@ -161,12 +183,12 @@ impl Store {
         &self,
         hash: u64,
         key: &[u8],
-        rejected: &mut Vec<Place>,
+        rejected: &mut Rejected,
     ) -> Option<Found> {
         rejected.clear();
         self.index.find(hash, |place| {
             let ours = self.item(place).key_is(key);
-            if !ours && !rejected.contains(&place) {
+            if !ours {
                 rejected.push(place);
             }
             ours
@@ -190,6 +212,22 @@ impl Store {
             layout,
             fields,
         })
+    }
+
+    /// As `see`, whoever holds the lock: for the heads of chunked items, whose layout and table words are
+    /// good at any time.
+    pub(crate) fn look(&self, place: Place) -> Seen<'_> {
+        let item = self.item(place);
+        let header = item.header();
+        let layout = item.layout(header);
+        let fields = item.fields(&layout);
+        Seen {
+            place,
+            item,
+            header,
+            layout,
+            fields,
+        }
     }
 
     /// Whether an item is no longer to be seen: expired, idle or flushed.
@@ -291,19 +329,23 @@ impl Store {
 
     /// Writes a record that fits one piece into reserved room.
     #[inline]
-    pub(crate) fn write(&self, place: Place, record: &Record<'_>, bytes: usize) {
+    pub(crate) fn write(&self, place: Place, new: &Measured<'_>) {
         let item = self.item(place);
-        if record.is_small() {
-            item.write_small(record, bytes);
+        if new.small {
+            item.write_small(new);
             return;
         }
+        let record = &new.record;
         item.write_long_head(
             Kind::Plain,
             record.key,
             &record.fields,
             record.value.len(),
-            bytes,
+            new.bytes,
         );
+        if new.token_out {
+            let _ = item.mark_token_out(item.header());
+        }
         let layout = item.layout(item.header());
         self.region()
             .copy_in(item.value_offset(&layout), record.value);

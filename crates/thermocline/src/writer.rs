@@ -135,6 +135,17 @@ impl Lane {
         }
     }
 
+    /// Seals what is open if it was born no later than `birth`; waits for an opening under way, whose
+    /// segment may be that old too.
+    pub(crate) fn close_older(&self, segments: &Segments, birth: u64, books: &dyn LaneBooks) {
+        let _filling = lock(&self.filling);
+        if let Some((id, _)) = self.open() {
+            if segments.get(id).birth() <= birth {
+                self.close(books);
+            }
+        }
+    }
+
     /// The open segment and its filled bytes.
     pub(crate) fn open(&self) -> Option<(SegmentId, usize)> {
         let word = self.word.load(Ordering::Acquire);

@@ -224,8 +224,9 @@ impl Cache {
             misses: sum(Counter::Misses),
             inserts: sum(Counter::Inserts),
             replaced: sum(Counter::Replaced),
-            overwritten_in_place: sum(Counter::InPlace),
-            equal_size_overwrites: sum(Counter::EqualSize),
+            overwritten_in_place: sum(Counter::EqualSizeInPlace) + sum(Counter::OtherInPlace),
+            equal_size_overwrites: sum(Counter::EqualSizeInPlace)
+                + sum(Counter::EqualSizeElsewhere),
             equal_size_in_place: sum(Counter::EqualSizeInPlace),
             deleted: sum(Counter::Deleted),
             evicted: sum(Counter::Evicted),
@@ -273,10 +274,10 @@ impl Inner {
     pub(crate) fn flush_now(&self) {
         let store = &self.store;
         self.reclaim.while_still(|| {
-            for lane in store.lanes.all() {
-                lane.close(store);
-            }
             let mark = store.segments.last_birth();
+            for lane in store.lanes.all() {
+                lane.close_older(&store.segments, mark, store);
+            }
             store.flush.birth.fetch_max(mark, Ordering::AcqRel);
             store.flush.due_ms.store(u64::MAX, Ordering::Release);
         });

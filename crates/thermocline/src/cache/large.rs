@@ -7,7 +7,7 @@
 use super::write::{condition, Condition, SetOptions, Stored};
 use super::{Cache, Inner};
 use crate::error::Error;
-use crate::item::{long_bytes, Fields, Kind, Record, CHUNK_PREFIX};
+use crate::item::{long_bytes, Fields, Kind, Measured, Record, CHUNK_PREFIX};
 use crate::location::Place;
 use crate::metrics::Counter;
 use crate::policy::Pool;
@@ -54,7 +54,7 @@ impl Cache {
         value_bytes: usize,
         options: &SetOptions,
     ) -> Result<Writer, Error> {
-        self.inner.check_key(key)?;
+        self.inner.begin_write(key)?;
         if let Err(error) = self.inner.check_value(value_bytes as u64) {
             self.refuse(key, options.mode);
             return Err(error);
@@ -201,13 +201,13 @@ impl Writer {
         assert_eq!(self.remaining(), 0, "bytes are missing");
         let stored = match &self.body {
             Body::Small(value) => {
-                let record = Record {
+                let mut record = Measured::new(Record {
                     key: &self.key,
                     fields: self.fields,
                     value,
-                };
-                self.inner
-                    .store_record(&record, self.condition, self.want_token)
+                });
+                record.token_out = self.want_token;
+                self.inner.store_record(&record, self.condition)
             }
             Body::Chunks(_) => self.commit_chunks(),
         };
@@ -260,7 +260,7 @@ impl Writer {
             store.bury(place, bytes, 0);
         }
         inner.end_long_write(place);
-        inner.wake_if_short();
+        inner.after_append();
         Ok(match stored? {
             Stored::Stored(_) => Stored::Stored(self.want_token.then_some(token)),
             other => other,

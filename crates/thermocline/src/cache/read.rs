@@ -367,17 +367,16 @@ impl Inner {
         };
         let now_s = self.store.time.now_s();
         let recent = now_s.saturating_sub(marks.access_s()) < self.access_grain_s();
-        if marks.has(MarkWord::FETCHED) && recent {
+        let marked = marks.has(MarkWord::FETCHED) && recent;
+        if marked || seen.header.busy() {
             return;
         }
         let access_s = if recent { marks.access_s() } else { now_s };
         let next = MarkWord::new(marks.flags() | MarkWord::FETCHED, access_s);
-        // Lost to another mark or to an overwrite: then that one counts.
-        if seen.header.is_long() || seen.item.try_lock(seen.header) {
-            let _ = word.compare_exchange(marks.0, next.0, Ordering::Relaxed, Ordering::Relaxed);
-            if !seen.header.is_long() {
-                seen.item.unlock(seen.header);
-            }
+        // Lost to another mark, an overwrite or a move: then that one counts.
+        if seen.item.try_lock(seen.header) {
+            word.store(next.0, Ordering::Relaxed);
+            seen.item.unlock(seen.header);
         }
     }
 

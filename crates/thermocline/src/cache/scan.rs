@@ -3,6 +3,7 @@
 //! The walk follows the order of the hash: it ends, an item that stays and is not rewritten comes exactly
 //! once, and one that is stored, removed or overwritten meanwhile may or may not come.
 
+use super::update::Change;
 use super::value::{Guard, Meta};
 use super::{Cache, Inner};
 use crate::index::Cursor;
@@ -97,8 +98,7 @@ fn read_item(
         return false;
     };
     let gone = store.is_gone(place, &seen.fields);
-    let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
-    meta.token = Some(store.token(&seen));
+    let meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
     if !seen.header.still(seen.item.header_after_copy()) {
         return false;
     }
@@ -181,8 +181,8 @@ impl Cache {
         }
     }
 
-    /// Removes every item for which `test` says so, in a thread of its own. An item overwritten between
-    /// test and removal stays. The test sees a copy of the value only if it asks for it.
+    /// Removes every item for which `test` says so, in a thread of its own. An item overwritten meanwhile is
+    /// tested again. The test sees a copy of the value only if it asks for it.
     pub fn remove_if(
         &self,
         test: impl Fn(&[u8], &Meta, &dyn Fn() -> Option<Guard>) -> bool + Send + 'static,
@@ -196,13 +196,16 @@ impl Cache {
             .spawn(move || {
                 let mut scan = cache.scan();
                 let remove = |key: &[u8], meta: &Meta| {
-                    if stopped.load(Ordering::Relaxed) || !test(key, meta, &|| cache.get(key)) {
+                    let wanted = |meta: &Meta| test(key, meta, &|| cache.get(key));
+                    if stopped.load(Ordering::Relaxed) || !wanted(meta) {
                         return;
                     }
-                    let token = meta.token.unwrap_or(0);
-                    if let Ok(done) = cache.delete_version(key, token) {
-                        count.fetch_add(u64::from(done.is_stored()), Ordering::Relaxed);
-                    }
+                    // Asked again of the very version that goes.
+                    let removed = cache.update(key, |view| match view {
+                        Some(view) if wanted(view.meta) => (Change::Remove, 1),
+                        _ => (Change::Keep, 0),
+                    });
+                    count.fetch_add(removed.map_or(0, |done| done.answer), Ordering::Relaxed);
                 };
                 while !stopped.load(Ordering::Relaxed) && scan.step(remove) {}
             })?;

@@ -9,7 +9,7 @@ use super::write::{Condition, Expiry, Mode, SetOptions, Stored};
 use super::{Cache, Inner};
 use crate::config::Cause;
 use crate::error::Error;
-use crate::item::{Fields, MarkWord, Record};
+use crate::item::{Fields, MarkWord, Measured, Record};
 use crate::location::Place;
 use crate::metrics::Counter;
 use crate::reclaim::describe;
@@ -83,7 +83,7 @@ impl Cache {
         key: &[u8],
         mut decide: impl FnMut(Option<View<'_>>) -> (Change, R),
     ) -> Result<Updated<R>, Error> {
-        self.inner.check_key(key)?;
+        self.inner.begin_write(key)?;
         let hash = self.inner.store.hash(key);
         let mut tries = 0;
         loop {
@@ -119,8 +119,10 @@ impl Cache {
             (Change::Put(new), _) => self.put(key, snapshot, new),
             (_, None) => Ok(Some(None)),
             (Change::Remove, Some(old)) => Ok(done(self.inner.remove_version(hash, old))),
-            (Change::Touch(expiry), Some(old)) => self.touch_version(key, old, expiry).map(done),
-            (Change::Marks(marks), Some(old)) => Ok(done(self.inner.mark_version(old, marks))),
+            (Change::Touch(expiry), Some(old)) => {
+                self.touch_version(hash, key, old, expiry).map(done)
+            }
+            (Change::Marks(marks), Some(old)) => self.marks_of(hash, key, old, marks).map(done),
         }
     }
 
@@ -154,7 +156,8 @@ impl Cache {
         value: &[u8],
         condition: Condition,
     ) -> Result<Option<Option<u64>>, Error> {
-        let record = Record { key, fields, value };
+        let mut record = Measured::new(Record { key, fields, value });
+        record.token_out = true;
         let stored = if self.inner.is_large(&record) {
             let mut writer = self
                 .inner
@@ -162,7 +165,7 @@ impl Cache {
             writer.write(value)?;
             writer.commit()?
         } else {
-            self.inner.store_record(&record, condition, true)?
+            self.inner.store_record(&record, condition)?
         };
         Ok(match stored {
             Stored::Stored(token) => Some(token),
@@ -256,9 +259,31 @@ impl Cache {
         })
     }
 
-    fn touch_version(&self, key: &[u8], old: &Snapshot, expiry: Expiry) -> Result<bool, Error> {
+    fn marks_of(&self, hash: u64, key: &[u8], old: &Snapshot, marks: Marks) -> Result<bool, Error> {
+        if let Some(done) = self.inner.mark_in_place(hash, old, marks) {
+            return Ok(done);
+        }
+        let access_s = old.fields.marks.map_or(0, |word| word.access_s());
+        let fields = Fields {
+            marks: Some(MarkWord::new(marks.flags(), access_s)),
+            token: old.meta.token,
+            ..old.fields
+        };
+        let condition = Condition::Version(old.version);
+        Ok(self
+            .put_record(key, fields, &old.value, condition)?
+            .is_some())
+    }
+
+    fn touch_version(
+        &self,
+        hash: u64,
+        key: &[u8],
+        old: &Snapshot,
+        expiry: Expiry,
+    ) -> Result<bool, Error> {
         let expires_ms = self.inner.expires_ms(expiry);
-        if let Some(done) = self.inner.touch_in_place(old, expires_ms) {
+        if let Some(done) = self.inner.touch_in_place(hash, old, expires_ms) {
             return Ok(done);
         }
         let fields = Fields {
@@ -401,20 +426,19 @@ impl Inner {
 
     /// Stores the one word of the expiry, where there is one and it holds whole seconds.
     /// None: it must go by copy. Some(false): another version is there.
-    fn touch_in_place(&self, old: &Snapshot, expires_ms: u64) -> Option<bool> {
+    fn touch_in_place(&self, hash: u64, old: &Snapshot, expires_ms: u64) -> Option<bool> {
         if expires_ms == 0 || expires_ms % 1000 != 0 || old.fields.expires_ms == 0 {
             return None;
         }
         let store = &self.store;
         let _pin = store.pin();
-        let seen = store.see(old.place)?;
-        let word = seen.item.expiry_word(&seen.layout)?;
-        if self.version(&seen) != old.version {
+        let Some(seen) = self.lock_version(hash, old) else {
             return Some(false);
-        }
-        if seen.header.busy() || !seen.item.try_lock(seen.header) {
-            return Some(false);
-        }
+        };
+        let Some(word) = seen.item.expiry_word(&seen.layout) else {
+            seen.item.unlock(seen.header);
+            return None;
+        };
         let segment = store.segments.of(seen.place);
         let open = segment.writable();
         if open {
@@ -429,32 +453,27 @@ impl Inner {
         open.then_some(true)
     }
 
-    fn mark_version(&self, old: &Snapshot, marks: Marks) -> bool {
+    /// Stores the marks' word. None: it must go by copy (its segment is being drained).
+    fn mark_in_place(&self, hash: u64, old: &Snapshot, marks: Marks) -> Option<bool> {
         let store = &self.store;
         let _pin = store.pin();
-        let Some(seen) = store.see(old.place) else {
-            return false;
+        let Some(seen) = self.lock_version(hash, old) else {
+            return Some(false);
         };
         let (Some(word), Some(now)) = (seen.item.marks_word(&seen.layout), seen.fields.marks)
         else {
-            return true;
+            seen.item.unlock(seen.header);
+            return Some(true);
         };
-        if self.version(&seen) != old.version
-            || seen.header.busy()
-            || !seen.item.try_lock(seen.header)
-        {
-            return false;
-        }
         let next = MarkWord::new(marks.flags(), now.access_s());
-        let open = store.segments.of(seen.place).writable();
         // The very marks the decision rests on: only one reader wins.
-        let swapped = open
-            && old.fields.marks == Some(now)
-            && word
-                .compare_exchange(now.0, next.0, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok();
+        let same = old.fields.marks == Some(now);
+        let open = store.segments.of(seen.place).writable();
+        if same && open {
+            word.store(next.0, Ordering::Relaxed);
+        }
         seen.item.unlock(seen.header);
-        swapped
+        (open || !same).then_some(same)
     }
 
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
@@ -497,9 +516,7 @@ impl Inner {
     }
 
     pub(crate) fn count_read(&self, hit: bool) {
-        let pin = self.store.pin();
-        let counter = if hit { Counter::Hits } else { Counter::Misses };
-        self.store.counters.one(&pin, counter);
+        self.count(if hit { Counter::Hits } else { Counter::Misses });
     }
 }
 

@@ -182,10 +182,6 @@ impl Guard {
         &self.meta
     }
 
-    pub(crate) fn set_token(&mut self, token: u64) {
-        self.meta.token = Some(token);
-    }
-
     /// Bytes of the value.
     pub fn len(&self) -> usize {
         self.meta.value_bytes

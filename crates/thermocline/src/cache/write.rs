@@ -12,15 +12,14 @@ use super::{Cache, Inner};
 use crate::config::Cause;
 use crate::error::Error;
 use crate::index::{Found, Publish};
-use crate::item::{Fields, MarkWord, Record, EXPIRY_MAX_MS};
+use crate::item::{Fields, MarkWord, Measured, Record, EXPIRY_MAX_MS};
 use crate::location::Place;
 use crate::mem::Pin;
 use crate::metrics::Counter;
 use crate::reclaim::{describe, Gone};
-use crate::store::Seen;
+use crate::store::{Rejected, Seen};
 use crate::sync::{pause, Ordering};
 use crate::writer::Reserved;
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,8 +92,9 @@ impl Stored {
     }
 }
 
-/// Tries of one write before it is refused: each lost race or full index costs one.
-const TRIES_MAX: u32 = 10_000;
+/// How often one write finds the room that reclaim made taken by others before it is refused. (A lost
+/// race costs nothing: then another writer has won.)
+const ROOM_TRIES_MAX: u32 = 1000;
 
 impl Cache {
     /// Stores `value` under `key`. Overwrites in place where the old item has the room. Copies once.
@@ -111,7 +111,7 @@ impl Cache {
         value: &[u8],
         options: &SetOptions,
     ) -> Result<Stored, Error> {
-        self.inner.check_key(key)?;
+        self.inner.begin_write(key)?;
         if let Err(error) = self.inner.check_value(value.len() as u64) {
             self.refuse(key, options.mode);
             return Err(error);
@@ -120,12 +120,12 @@ impl Cache {
             return self.concatenate(key, value, options);
         }
         let fields = self.inner.fields(options);
-        let record = Record { key, fields, value };
+        let mut record = Measured::new(Record { key, fields, value });
+        record.token_out = options.want_token;
         let stored = if self.inner.is_large(&record) {
             self.set_large(key, value, options)
         } else {
-            self.inner
-                .store_record(&record, condition(options.mode), options.want_token)
+            self.inner.store_record(&record, condition(options.mode))
         };
         if let Err(Error::NoRoom) = stored {
             self.refuse(key, options.mode);
@@ -201,6 +201,8 @@ pub(crate) fn condition(mode: Mode) -> Condition {
 /// What came of one try.
 enum Try {
     Done(Stored),
+    /// Done, at a new place.
+    Appended(Stored),
     /// Another writer won, or an item is busy.
     Again,
     /// The lane has no segment.
@@ -217,11 +219,36 @@ struct Old<'a> {
     over: bool,
 }
 
-thread_local! {
-    static REJECTED: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+/// One write and what its tries share.
+struct Write<'a, 'b> {
+    hash: u64,
+    new: &'a Measured<'b>,
+    condition: Condition,
+    rejected: Rejected,
+    /// What to tell the listener.
+    gone: Option<Box<Gone>>,
+}
+
+/// A record that lies in its segment and waits to be published.
+#[derive(Clone, Copy)]
+struct Written {
+    place: Place,
+    bytes: usize,
+    expires_ms: u64,
 }
 
 impl Inner {
+    /// What every write begins with: the key's size, and a flush that is due but not yet carried out, so
+    /// that it does not take this write with it.
+    #[inline]
+    pub(crate) fn begin_write(&self, key: &[u8]) -> Result<(), Error> {
+        if self.flush_is_due() {
+            self.flush_now();
+        }
+        self.check_key(key)
+    }
+
+    #[inline]
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), Error> {
         if key.is_empty() || key.len() > self.key_size_max {
             return Err(Error::KeySize {
@@ -237,14 +264,14 @@ impl Inner {
         if bytes <= max {
             return Ok(());
         }
-        let pin = self.store.pin();
-        self.store.counters.one(&pin, Counter::RefusedSize);
+        self.count(Counter::RefusedSize);
         Err(Error::ValueTooLarge { bytes, max })
     }
 
     /// Whether a record is kept as a list of chunks.
-    pub(crate) fn is_large(&self, record: &Record<'_>) -> bool {
-        record.bytes() > self.store.segments.bytes() / 4
+    #[inline(always)]
+    pub(crate) fn is_large(&self, new: &Measured<'_>) -> bool {
+        !new.small && new.bytes > self.store.segments.bytes() / 4
     }
 
     pub(crate) fn fields(&self, options: &SetOptions) -> Fields {
@@ -282,92 +309,84 @@ impl Inner {
     }
 
     /// Stores a record that fits one piece.
+    #[inline]
     pub(crate) fn store_record(
         self: &Arc<Inner>,
-        record: &Record<'_>,
+        new: &Measured<'_>,
         condition: Condition,
-        want_token: bool,
     ) -> Result<Stored, Error> {
-        let hash = self.store.hash(record.key);
-        let bytes = record.bytes();
-        self.note_size(bytes);
-        for tries in 0..TRIES_MAX {
-            let mut gone = None;
-            let outcome = REJECTED.with(|rejected| {
-                let mut rejected = rejected
-                    .try_borrow_mut()
-                    .map_or_else(|_| RejectedPlaces::Own(Vec::new()), RejectedPlaces::Shared);
-                self.try_store(
-                    hash,
-                    record,
-                    bytes,
-                    condition,
-                    want_token,
-                    rejected.list(),
-                    &mut gone,
-                )
-            });
-            if let Some(gone) = gone {
+        let hash = self.store.hash(new.record.key);
+        let mut write = Write {
+            hash,
+            new,
+            condition,
+            rejected: Rejected::default(),
+            gone: None,
+        };
+        match self.try_store(&mut write) {
+            Try::Done(stored) if write.gone.is_none() => Ok(stored),
+            outcome => self.store_slowly(&mut write, outcome),
+        }
+    }
+
+    /// After a first try that appended, failed, or has something to tell.
+    #[inline(never)]
+    fn store_slowly(
+        self: &Arc<Inner>,
+        write: &mut Write<'_, '_>,
+        mut outcome: Try,
+    ) -> Result<Stored, Error> {
+        let mut tries = 0;
+        let mut room = 0;
+        while room < ROOM_TRIES_MAX {
+            if let Some(gone) = write.gone.take() {
                 self.store
                     .tell(gone.cause, &gone.key, gone.value.as_deref());
             }
             match outcome {
-                Try::Done(stored) => {
-                    self.reclaim.help(&self.store);
-                    self.wake_if_short();
+                Try::Done(stored) => return Ok(stored),
+                Try::Appended(stored) => {
+                    self.note_size(write.new.bytes);
+                    self.after_append();
                     return Ok(stored);
                 }
-                Try::Again => pause(tries),
-                Try::NoSegment if self.reclaim.make_room(&self.store) => {}
-                Try::NoIndex if self.reclaim.make_extent(&self.store) => {}
+                Try::Again => {
+                    tries += 1;
+                    pause(tries);
+                }
+                Try::NoSegment if self.reclaim.make_room(&self.store) => room += 1,
+                Try::NoIndex if self.reclaim.make_extent(&self.store) => room += 1,
                 Try::NoSegment | Try::NoIndex => break,
             }
+            outcome = self.try_store(write);
         }
-        let pin = self.store.pin();
-        self.store.counters.one(&pin, Counter::RefusedRoom);
+        self.count(Counter::RefusedRoom);
         Err(Error::NoRoom)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn try_store(
-        &self,
-        hash: u64,
-        record: &Record<'_>,
-        bytes: usize,
-        condition: Condition,
-        want_token: bool,
-        rejected: &mut Vec<Place>,
-        gone: &mut Option<Gone>,
-    ) -> Try {
+    #[inline]
+    fn try_store(&self, write: &mut Write<'_, '_>) -> Try {
         let store = &self.store;
         let pin = store.pin();
-        let Some(old) = self.old(hash, record.key, rejected) else {
+        let Some(old) = self.old(write.hash, write.new.record.key, &mut write.rejected) else {
             return Try::Again;
         };
-        if let Some(refusal) = self.refusal(&old, condition) {
+        if let Some(refusal) = self.refusal(&old, write.condition) {
             return refusal;
         }
-        let live = old.seen.as_ref().filter(|_| !old.over);
-        if let (Some(seen), Some(found)) = (live, &old.found) {
-            let equal = seen.layout.reserved == bytes;
-            if equal {
-                store.counters.one(&pin, Counter::EqualSize);
-            }
-            if let Some(done) = self.overwrite(&pin, seen, record, want_token, gone) {
-                if matches!(done, Try::Done(_)) {
-                    store.index.bump(found);
-                    if equal {
-                        store.counters.one(&pin, Counter::EqualSizeInPlace);
-                    }
+        if let (Some(seen), Some(found), false) = (&old.seen, &old.found, old.over) {
+            if seen.item.fits(seen.header, write.new) {
+                if let Some(done) = self.overwrite(&pin, seen, found, write) {
+                    return done;
                 }
-                return done;
             }
         }
-        self.append_record(&pin, hash, record, bytes, &old, want_token, rejected, gone)
+        self.append_record(&pin, &old, write)
     }
 
     /// What is under the key. None: it is being written this moment.
-    fn old<'a>(&'a self, hash: u64, key: &[u8], rejected: &mut Vec<Place>) -> Option<Old<'a>> {
+    #[inline(always)]
+    fn old<'a>(&'a self, hash: u64, key: &[u8], rejected: &mut Rejected) -> Option<Old<'a>> {
         let store = &self.store;
         let Some(found) = store.find_for_write(hash, key, rejected) else {
             return Some(Old {
@@ -389,7 +408,11 @@ impl Inner {
     }
 
     /// The answer when the condition does not hold.
+    #[inline(always)]
     fn refusal(&self, old: &Old<'_>, condition: Condition) -> Option<Try> {
+        if condition == Condition::Always {
+            return None;
+        }
         let live = old.seen.as_ref().filter(|_| !old.over);
         let answer = match (condition, live) {
             (Condition::Always, _) => return None,
@@ -408,19 +431,16 @@ impl Inner {
         Some(Try::Done(answer))
     }
 
-    /// Overwrites in place. None: it does not fit or may not; go by append.
+    /// Overwrites an item that `fits` in place. None: it may not be; go by append.
+    #[inline]
     fn overwrite(
         &self,
         pin: &Pin,
         seen: &Seen<'_>,
-        record: &Record<'_>,
-        want_token: bool,
-        gone: &mut Option<Gone>,
+        found: &Found,
+        write: &mut Write<'_, '_>,
     ) -> Option<Try> {
         let store = &self.store;
-        if !seen.item.fits(seen.header, record) {
-            return None;
-        }
         if seen.header.busy() || !seen.item.try_lock(seen.header) {
             // A mover has frozen it (or a reader of the token changed the header): its slot turns soon.
             return Some(Try::Again);
@@ -428,101 +448,97 @@ impl Inner {
         // Under the lock the version that was checked is the version that is there.
         let segment = store.segments.of(seen.place);
         let flushed = store.flush.birth.load(Ordering::Acquire);
-        if !segment.writable() || segment.birth() <= flushed {
+        if !segment.writable() || flushed != 0 && segment.birth() <= flushed {
             seen.item.unlock(seen.header);
             return None;
         }
         if let Some(listener) = &store.listener {
-            *gone = Some(describe(seen, listener.values, Cause::Replaced));
+            write.gone = Some(Box::new(describe(seen, listener.values, Cause::Replaced)));
         }
-        seen.item.overwrite(seen.header, record);
-        self.rebook_expiry(seen, record);
-        store.counters.one(pin, Counter::InPlace);
-        let token = want_token.then(|| {
-            record
-                .fields
+        let fields = &write.new.record.fields;
+        seen.item.overwrite(seen.header, write.new);
+        if seen.fields.expires_ms != fields.expires_ms {
+            self.rebook_expiry(seen, fields.expires_ms);
+        }
+        store.index.bump(found);
+        let counter = match seen.layout.reserved == write.new.bytes {
+            true => Counter::EqualSizeInPlace,
+            false => Counter::OtherInPlace,
+        };
+        store.counters.one(pin, counter);
+        let token = write.new.token_out.then(|| {
+            fields
                 .token
                 .unwrap_or_else(|| store.segments.token(seen.place, seen.header.version() + 1))
         });
-        if want_token {
-            let _ = seen.item.mark_token_out(seen.item.header());
-        }
         Some(Try::Done(Stored::Stored(token)))
     }
 
-    fn rebook_expiry(&self, seen: &Seen<'_>, record: &Record<'_>) {
-        let (old, new) = (seen.fields.expires_ms, record.fields.expires_ms);
-        if old == new {
-            return;
-        }
+    fn rebook_expiry(&self, seen: &Seen<'_>, expires_ms: u64) {
         let segment = self.store.segments.of(seen.place);
-        let bytes = seen.layout.reserved as u32;
+        let bytes = seen.layout.reserved;
+        let old = seen.fields.expires_ms;
         if old != 0 {
-            segment.expiring.remove(crate::store::expiry_s(old), bytes);
+            segment
+                .expiring
+                .remove(crate::store::expiry_s(old), bytes as u32);
         }
-        self.store.book_expiry(seen.place, bytes as usize, new);
+        self.store.book_expiry(seen.place, bytes, expires_ms);
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn append_record(
-        &self,
-        pin: &Pin,
-        hash: u64,
-        record: &Record<'_>,
-        bytes: usize,
-        old: &Old<'_>,
-        want_token: bool,
-        rejected: &[Place],
-        gone: &mut Option<Gone>,
-    ) -> Try {
+    #[inline(never)]
+    fn append_record(&self, pin: &Pin, old: &Old<'_>, write: &mut Write<'_, '_>) -> Try {
         let store = &self.store;
+        let new = write.new;
         let pool = match &old.seen {
             Some(seen) => store.segments.of(seen.place).pool(),
-            None => store.admit(pin, hash, bytes),
+            None => store.admit(pin, write.hash, new.bytes),
         };
-        let wide = !record.is_small();
-        let Reserved::At(place) = store.reserve(pin, pool, bytes, wide) else {
+        let Reserved::At(place) = store.reserve(pin, pool, new.bytes, !new.small) else {
             return Try::NoSegment;
         };
-        store.write(place, record, bytes);
-        let outcome = self.publish(
-            pin,
-            hash,
+        store.write(place, new);
+        let written = Written {
             place,
-            bytes,
-            record.fields.expires_ms,
-            old,
-            rejected,
-            gone,
-        );
+            bytes: new.bytes,
+            expires_ms: new.record.fields.expires_ms,
+        };
+        let rejected = write.rejected.places();
+        let outcome = self.publish(pin, write.hash, written, old, rejected, &mut write.gone);
         let Try::Done(_) = outcome else {
-            store.bury(place, bytes, 0);
+            store.bury(place, new.bytes, 0);
             return outcome;
         };
-        let token = want_token.then(|| {
-            let _ = store.item(place).mark_token_out(store.item(place).header());
-            record
-                .fields
-                .token
-                .unwrap_or_else(|| store.segments.token(place, 0))
+        let replaced_equal = old
+            .seen
+            .as_ref()
+            .is_some_and(|seen| !old.over && seen.layout.reserved == new.bytes);
+        if replaced_equal {
+            store.counters.one(pin, Counter::EqualSizeElsewhere);
+        }
+        let token = new.token_out.then(|| {
+            let own = new.record.fields.token;
+            own.unwrap_or_else(|| store.segments.token(place, 0))
         });
-        Try::Done(Stored::Stored(token))
+        Try::Appended(Stored::Stored(token))
     }
 
     /// Turns the key's slot to a written record. The old item is locked meanwhile, so that no overwrite
     /// of the version the decision rests on slips in between, and left frozen.
-    #[allow(clippy::too_many_arguments)]
     fn publish(
         &self,
         pin: &Pin,
         hash: u64,
-        place: Place,
-        bytes: usize,
-        expires_ms: u64,
+        written: Written,
         old: &Old<'_>,
         rejected: &[Place],
-        gone: &mut Option<Gone>,
+        gone: &mut Option<Box<Gone>>,
     ) -> Try {
+        let Written {
+            place,
+            bytes,
+            expires_ms,
+        } = written;
         let store = &self.store;
         if let Some(seen) = &old.seen {
             if seen.header.busy() || !seen.item.try_lock(seen.header) {
@@ -563,7 +579,7 @@ impl Inner {
             false => Cause::Replaced,
         };
         if let Some(listener) = &store.listener {
-            *gone = Some(describe(seen, listener.values, cause));
+            *gone = Some(Box::new(describe(seen, listener.values, cause)));
         }
         seen.item.unlock_frozen(seen.header);
         store.bury_item(seen);
@@ -586,8 +602,15 @@ impl Inner {
         condition: Condition,
     ) -> Result<Stored, Error> {
         let hash = self.store.hash(key);
-        let mut rejected = Vec::new();
-        for tries in 0..TRIES_MAX {
+        let mut rejected = Rejected::default();
+        let written = Written {
+            place,
+            bytes,
+            expires_ms,
+        };
+        let mut tries = 0;
+        let mut room = 0;
+        while room < ROOM_TRIES_MAX {
             let mut gone = None;
             let outcome = {
                 let pin = self.store.pin();
@@ -595,9 +618,9 @@ impl Inner {
                     None => Try::Again,
                     Some(old) => match self.refusal(&old, condition) {
                         Some(refusal) => refusal,
-                        None => self.publish(
-                            &pin, hash, place, bytes, expires_ms, &old, &rejected, &mut gone,
-                        ),
+                        None => {
+                            self.publish(&pin, hash, written, &old, rejected.places(), &mut gone)
+                        }
                     },
                 }
             };
@@ -606,15 +629,28 @@ impl Inner {
                     .tell(gone.cause, &gone.key, gone.value.as_deref());
             }
             match outcome {
-                Try::Done(stored) => return Ok(stored),
-                Try::NoIndex if self.reclaim.make_extent(&self.store) => {}
-                Try::Again => pause(tries),
+                Try::Done(stored) | Try::Appended(stored) => return Ok(stored),
+                Try::NoIndex if self.reclaim.make_extent(&self.store) => room += 1,
+                Try::Again => {
+                    tries += 1;
+                    pause(tries);
+                }
                 Try::NoSegment | Try::NoIndex => break,
             }
         }
-        let pin = self.store.pin();
-        self.store.counters.one(&pin, Counter::RefusedRoom);
+        self.count(Counter::RefusedRoom);
         Err(Error::NoRoom)
+    }
+
+    /// Room may be short now: a writer's share of reclaim, and a ring for the background thread.
+    pub(crate) fn after_append(&self) {
+        self.reclaim.help(&self.store);
+        self.wake_if_short();
+    }
+
+    pub(crate) fn count(&self, counter: Counter) {
+        let pin = self.store.pin();
+        self.store.counters.one(&pin, counter);
     }
 
     /// What no other version of any item is called: birth, offset, in-place version.
@@ -627,21 +663,6 @@ impl Inner {
         let largest = &self.reclaim.item_bytes_max;
         if bytes as u64 > largest.load(Ordering::Relaxed) {
             largest.fetch_max(bytes as u64, Ordering::Relaxed);
-        }
-    }
-}
-
-/// The thread's list of rejected places, or one of its own when a listener writes from inside a write.
-enum RejectedPlaces<'a> {
-    Shared(std::cell::RefMut<'a, Vec<Place>>),
-    Own(Vec<Place>),
-}
-
-impl RejectedPlaces<'_> {
-    fn list(&mut self) -> &mut Vec<Place> {
-        match self {
-            RejectedPlaces::Shared(list) => list,
-            RejectedPlaces::Own(list) => list,
         }
     }
 }

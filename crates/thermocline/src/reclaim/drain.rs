@@ -415,14 +415,13 @@ fn age_item(store: &Store, entry: Entry) {
 fn owner_of(store: &Store, chunk: &Entry) -> Option<(u32, Place)> {
     let (_, number) = store.item(chunk.place).chunk_owner();
     let found = store.index.find(chunk.hash, |place| {
-        store.see(place).is_some_and(|seen| {
-            seen.layout.kind == Kind::Chunked
-                && (number as usize) < store.chunk_count(&seen.layout)
-                && store
-                    .chunk_word(&seen, number as usize)
-                    .load(Ordering::Acquire)
-                    == chunk.place.raw()
-        })
+        let seen = store.look(place);
+        seen.layout.kind == Kind::Chunked
+            && (number as usize) < store.chunk_count(&seen.layout)
+            && store
+                .chunk_word(&seen, number as usize)
+                .load(Ordering::Acquire)
+                == chunk.place.raw()
     })?;
     Some((found.slot.counter(), found.slot.place()))
 }

@@ -34,6 +34,9 @@ use std::sync::Arc;
 const DIRECT_ITEMS: usize = 64;
 /// Items the background thread does in one go.
 const BACKGROUND_ITEMS: usize = 512;
+/// Waits for pinned memory before a write is refused, and before `set_memory` gives up.
+const STALLS_WRITE: u32 = 2;
+const STALLS_SHRINK: u32 = 200;
 /// Segments looked at for compaction in one go.
 const CANDIDATES_MAX: usize = 1024;
 
@@ -181,14 +184,16 @@ impl Reclaim {
     /// Makes room for a writer that found none. False: refused, nothing came free in time.
     /// No pin may be held.
     pub(crate) fn make_room(&self, store: &Store) -> bool {
-        self.work_until(store, |reclaim, store| reclaim.available(store) > 0)
+        self.work_until(store, STALLS_WRITE, |reclaim, store| {
+            reclaim.available(store) > 0
+        })
     }
 
     /// Makes an extent's worth of budget free for the index. False: refused.
     pub(crate) fn make_extent(&self, store: &Store) -> bool {
         self.extents_wanted.fetch_add(1, Ordering::Relaxed);
         self.withhold(store);
-        let made = self.work_until(store, |_, store| {
+        let made = self.work_until(store, STALLS_WRITE, |_, store| {
             store.budget.free_bytes() >= crate::mem::EXTENT_BYTES as u64
         });
         self.extents_wanted.fetch_sub(1, Ordering::Relaxed);
@@ -196,7 +201,12 @@ impl Reclaim {
         made
     }
 
-    fn work_until(&self, store: &Store, done: impl Fn(&Reclaim, &Store) -> bool) -> bool {
+    fn work_until(
+        &self,
+        store: &Store,
+        stalls_max: u32,
+        done: impl Fn(&Reclaim, &Store) -> bool,
+    ) -> bool {
         let mut stalls = 0;
         loop {
             if done(self, store) {
@@ -213,7 +223,7 @@ impl Reclaim {
             self.finish(store, books);
             if progress == Progress::None {
                 stalls += 1;
-                if stalls > 2 {
+                if stalls > stalls_max {
                     return done(self, store);
                 }
                 self.wait_for_pins(store);
@@ -312,8 +322,9 @@ impl Reclaim {
                 break;
             };
             let segment = store.segment(id);
-            let held = segment.holds.load(Ordering::SeqCst) != 0;
-            if held || !store.domain.passed(epoch) {
+            // In this order: a reader takes its hold while it is pinned.
+            let passed = store.domain.passed(epoch);
+            if !passed || segment.holds.load(Ordering::SeqCst) != 0 {
                 books.condemned.push_back((id, epoch));
                 continue;
             }
@@ -405,13 +416,12 @@ impl Reclaim {
     /// Whether all who reserved in a sealed segment have published.
     fn is_settled(&self, store: &Store, id: SegmentId) -> bool {
         let segment = store.segment(id);
-        if segment.writers.load(Ordering::SeqCst) != 0 {
-            return false;
-        }
         let sealed = segment.sealed_epoch();
-        store.domain.passed(sealed)
-            || (store.domain.try_advance() && store.domain.try_advance())
-                && store.domain.passed(sealed)
+        if !store.domain.passed(sealed) {
+            let _ = store.domain.try_advance() && store.domain.try_advance();
+        }
+        // In this order: a writer pinned since before the sealing counts itself in before it unpins.
+        store.domain.passed(sealed) && segment.writers.load(Ordering::SeqCst) == 0
     }
 
     fn unqueue(&self, store: &Store, books: &mut Books, id: SegmentId) -> bool {
@@ -638,6 +648,7 @@ impl Reclaim {
 
     /// After a flush: the mark can be forgotten once no segment from before it is left.
     pub(crate) fn forget_flush(&self, store: &Store) {
+        let _books = lock(&self.books);
         let mark = store.flush.birth.load(Ordering::Acquire);
         if mark == 0 {
             return;
@@ -648,9 +659,15 @@ impl Reclaim {
                 .in_state(state)
                 .any(|id| store.segment(id).birth() <= mark)
         };
-        if [State::Open, State::Sealed, State::Draining]
-            .into_iter()
-            .any(old)
+        // Condemned ones too: a reader may still be pinned in one.
+        if [
+            State::Open,
+            State::Sealed,
+            State::Draining,
+            State::Condemned,
+        ]
+        .into_iter()
+        .any(old)
         {
             return;
         }
@@ -662,7 +679,9 @@ impl Reclaim {
 
     /// Works until the budget is no longer exceeded. False: guards or pins keep too much.
     pub(crate) fn shrink(&self, store: &Store) -> bool {
-        let fits = self.work_until(store, |_, store| store.budget.excess_bytes() == 0);
+        let fits = self.work_until(store, STALLS_SHRINK, |_, store| {
+            store.budget.excess_bytes() == 0
+        });
         let books = lock(&self.books);
         self.withhold(store);
         self.fit_ghosts(store);

@@ -4,7 +4,7 @@
 //! token that a client holds travels with it. A chunk needs no freeze: its bytes never change, and its
 //! place in the owner's table is turned by one compare-exchange, which a concurrent removal wins.
 
-use crate::item::{Kind, Record, CHUNK_PREFIX};
+use crate::item::{Kind, Measured, Record, CHUNK_PREFIX};
 use crate::location::Place;
 use crate::mem::Pin;
 use crate::metrics::Counter;
@@ -84,18 +84,19 @@ fn copy_frozen(
         fields,
         value: &value,
     };
+    let new = Measured::new(record);
     let bytes = match chunked {
         true => crate::item::long_bytes(key.len(), &fields, payload, 8),
-        false => record.bytes(),
+        false => new.bytes,
     };
-    let wide = chunked || !record.is_small();
+    let wide = chunked || !new.small;
     let Some(to) = reserve(store, pin, bytes, wide, target) else {
         return Moved::NoRoom;
     };
     if chunked {
         copy_table(store, from, to, &record, layout.value_bytes, bytes);
     } else {
-        store.write(to, &record, bytes);
+        store.write(to, &new);
     }
     if !store.index.move_if(hash, from, to, Some(counter)) {
         store.bury(to, bytes, 0);
@@ -125,9 +126,7 @@ fn copy_table(
         value_bytes,
         bytes,
     );
-    let (Some(old), Some(new)) = (store.see(from), store.see(to)) else {
-        unreachable!("both are ours: one frozen, one unpublished");
-    };
+    let (old, new) = (store.look(from), store.look(to));
     for number in 0..store.chunk_count(&new.layout) {
         let place = store.chunk_word(&old, number).load(Ordering::Acquire);
         store
@@ -158,14 +157,13 @@ pub(super) fn move_chunk(
         layout.value_bytes,
     );
     let turned = store.index.find(owner, |place| {
-        store.see(place).is_some_and(|seen| {
-            seen.layout.kind == Kind::Chunked
-                && (number as usize) < store.chunk_count(&seen.layout)
-                && store
-                    .chunk_word(&seen, number as usize)
-                    .compare_exchange(from.raw(), to.raw(), Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-        })
+        let seen = store.look(place);
+        seen.layout.kind == Kind::Chunked
+            && (number as usize) < store.chunk_count(&seen.layout)
+            && store
+                .chunk_word(&seen, number as usize)
+                .compare_exchange(from.raw(), to.raw(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     });
     if turned.is_none() {
         store.bury(to, bytes, 0);
