@@ -13,7 +13,6 @@ pub use read::LoadReport;
 
 use crate::cache::{Cache, Guard, Heat, Marks, Want};
 use crate::error::Error;
-use crate::sync::lock;
 use format::{FileHeader, Head, ItemHead, Sum};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -62,7 +61,9 @@ impl Cache {
     }
 
     fn save_beside(&self, path: &Path, which: Which) -> Result<SaveReport, Error> {
-        let _one = lock(&SAVING);
+        let _one = SAVING
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         let target = target(path)?;
         let temporary = Temporary::new(&target)?;
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, &temporary.file);
