@@ -32,8 +32,13 @@ pub(crate) const GHOSTS_PER_ITEM: f64 = 1.5;
 /// A stored item outlives at least this share of the cache in later inserts (or 4 segments, or the
 /// largest item).
 pub(crate) const FRESH_SHARE: f64 = 0.02;
-/// How long a write waits for pinned memory before it is refused: twice this.
+/// How long a write waits at a time for pinned memory, holding nothing.
 pub(crate) const STALL_WAIT: Duration = Duration::from_millis(5);
+/// How long nothing may come free before a write is refused. A thread preempted in its pin on a machine
+/// with more threads than cores comes back after 10 to 30 ms; a refused `set` costs the user the value.
+pub(crate) const REFUSE_AFTER: Duration = Duration::from_millis(100);
+/// The same for `set_memory`, which gives back what guards may hold.
+pub(crate) const SHRINK_AFTER: Duration = Duration::from_secs(1);
 
 /// How the pages behind the cache are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -13,7 +13,7 @@ use crate::location::{Place, UNIT_BYTES};
 use crate::mem::{current_core, Pin};
 use crate::policy::Pool;
 use crate::segment::{SegmentId, Segments};
-use crate::sync::{lock, AtomicU64, Mutex, Ordering};
+use crate::sync::{lock, AtomicU64, Mutex, MutexGuard, Ordering};
 
 const NONE: u64 = (u32::MAX as u64) << 32;
 
@@ -135,15 +135,9 @@ impl Lane {
         }
     }
 
-    /// Seals what is open if it was born no later than `birth`; waits for an opening under way, whose
-    /// segment may be that old too.
-    pub(crate) fn close_older(&self, segments: &Segments, birth: u64, books: &dyn LaneBooks) {
-        let _filling = lock(&self.filling);
-        if let Some((id, _)) = self.open() {
-            if segments.get(id).birth() <= birth {
-                self.close(books);
-            }
-        }
+    /// While the guard lives no segment is opened in this lane; waits for an opening under way.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
+        lock(&self.filling)
     }
 
     /// The open segment and its filled bytes.

@@ -187,6 +187,9 @@ impl Cache {
 
     /// Does so at a time, Unix seconds; as with memcached, what is stored during that very second goes too.
     pub fn flush_at(&self, unix_s: u64) {
+        if self.inner.flush_is_due() {
+            self.inner.flush_now();
+        }
         let due_ms = unix_s.saturating_mul(1000);
         let flush = &self.inner.store.flush;
         flush.dark_from_ms.store(due_ms, Ordering::Relaxed);
@@ -274,12 +277,15 @@ impl Inner {
     pub(crate) fn flush_now(&self) {
         let store = &self.store;
         self.reclaim.while_still(|| {
+            // No segment is opened between taking the mark and raising it.
+            let held: Vec<_> = store.lanes.all().map(|lane| lane.hold()).collect();
             let mark = store.segments.last_birth();
             for lane in store.lanes.all() {
-                lane.close_older(&store.segments, mark, store);
+                lane.close(store);
             }
             store.flush.birth.fetch_max(mark, Ordering::AcqRel);
             store.flush.due_ms.store(u64::MAX, Ordering::Release);
+            drop(held);
         });
         if let Some(bell) = &self.bell {
             bell.ring();

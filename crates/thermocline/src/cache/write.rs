@@ -504,7 +504,15 @@ impl Inner {
             expires_ms: new.record.fields.expires_ms,
         };
         let rejected = write.rejected.places();
-        let outcome = self.publish(pin, write.hash, written, old, rejected, &mut write.gone);
+        let outcome = self.publish(
+            pin,
+            write.hash,
+            written,
+            old,
+            rejected,
+            write.condition,
+            &mut write.gone,
+        );
         let Try::Done(_) = outcome else {
             store.bury(place, new.bytes, 0);
             return outcome;
@@ -525,6 +533,7 @@ impl Inner {
 
     /// Turns the key's slot to a written record. The old item is locked meanwhile, so that no overwrite
     /// of the version the decision rests on slips in between, and left frozen.
+    #[allow(clippy::too_many_arguments)]
     fn publish(
         &self,
         pin: &Pin,
@@ -532,6 +541,7 @@ impl Inner {
         written: Written,
         old: &Old<'_>,
         rejected: &[Place],
+        condition: Condition,
         gone: &mut Option<Box<Gone>>,
     ) -> Try {
         let Written {
@@ -542,6 +552,14 @@ impl Inner {
         let store = &self.store;
         if let Some(seen) = &old.seen {
             if seen.header.busy() || !seen.item.try_lock(seen.header) {
+                return Try::Again;
+            }
+            // Flushed since it was looked at: what rests on it must not live on behind the mark. (While
+            // a flush takes its mark no segment is opened, so the new record is dark too or this sees it.)
+            let flushed = store.flush.birth.load(Ordering::Acquire);
+            let dark = !old.over && store.segments.of(seen.place).birth() <= flushed;
+            if dark && condition != Condition::Always {
+                seen.item.unlock(seen.header);
                 return Try::Again;
             }
         }
@@ -618,9 +636,15 @@ impl Inner {
                     None => Try::Again,
                     Some(old) => match self.refusal(&old, condition) {
                         Some(refusal) => refusal,
-                        None => {
-                            self.publish(&pin, hash, written, &old, rejected.places(), &mut gone)
-                        }
+                        None => self.publish(
+                            &pin,
+                            hash,
+                            written,
+                            &old,
+                            rejected.places(),
+                            condition,
+                            &mut gone,
+                        ),
                     },
                 }
             };

@@ -17,7 +17,8 @@ pub(crate) use background::{Background, Bell, Work};
 pub(crate) use drain::describe;
 
 use crate::config::{
-    Cause, CONDEMNED_MIN, CONDEMNED_SHARE, FRESH_SHARE, GHOSTS_PER_ITEM, STALL_WAIT,
+    Cause, CONDEMNED_MIN, CONDEMNED_SHARE, FRESH_SHARE, GHOSTS_PER_ITEM, REFUSE_AFTER,
+    SHRINK_AFTER, STALL_WAIT,
 };
 use crate::ghost::Ghosts;
 use crate::location::Place;
@@ -29,14 +30,12 @@ use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Order
 use drain::Drain;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Items a direct pass looks at before it lets go of the lock.
 const DIRECT_ITEMS: usize = 64;
 /// Items the background thread does in one go.
 const BACKGROUND_ITEMS: usize = 512;
-/// Waits for pinned memory before a write is refused, and before `set_memory` gives up.
-const STALLS_WRITE: u32 = 2;
-const STALLS_SHRINK: u32 = 200;
 /// Segments looked at for compaction in one go.
 const CANDIDATES_MAX: usize = 1024;
 
@@ -184,7 +183,7 @@ impl Reclaim {
     /// Makes room for a writer that found none. False: refused, nothing came free in time.
     /// No pin may be held.
     pub(crate) fn make_room(&self, store: &Store) -> bool {
-        self.work_until(store, STALLS_WRITE, |reclaim, store| {
+        self.work_until(store, REFUSE_AFTER, |reclaim, store| {
             reclaim.available(store) > 0
         })
     }
@@ -193,7 +192,7 @@ impl Reclaim {
     pub(crate) fn make_extent(&self, store: &Store) -> bool {
         self.extents_wanted.fetch_add(1, Ordering::Relaxed);
         self.withhold(store);
-        let made = self.work_until(store, STALLS_WRITE, |_, store| {
+        let made = self.work_until(store, REFUSE_AFTER, |_, store| {
             store.budget.free_bytes() >= crate::mem::EXTENT_BYTES as u64
         });
         self.extents_wanted.fetch_sub(1, Ordering::Relaxed);
@@ -204,10 +203,10 @@ impl Reclaim {
     fn work_until(
         &self,
         store: &Store,
-        stalls_max: u32,
+        give_up_after: Duration,
         done: impl Fn(&Reclaim, &Store) -> bool,
     ) -> bool {
-        let mut stalls = 0;
+        let mut stuck_since = None;
         loop {
             if done(self, store) {
                 return true;
@@ -221,13 +220,15 @@ impl Reclaim {
             drop(pin);
             let progress = self.pass(store, &mut books, DIRECT_ITEMS);
             self.finish(store, books);
-            if progress == Progress::None {
-                stalls += 1;
-                if stalls > stalls_max {
-                    return done(self, store);
-                }
-                self.wait_for_pins(store);
+            if progress == Progress::Some {
+                stuck_since = None;
+                continue;
             }
+            let since = *stuck_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > give_up_after {
+                return done(self, store);
+            }
+            self.wait_for_pins(store);
         }
     }
 
@@ -345,6 +346,8 @@ impl Reclaim {
         if self.condemned_bytes() >= Reclaim::condemned_cap(store) {
             return false;
         }
+        // What was sealed a moment ago can be drained two epochs later.
+        let _ = store.domain.try_advance() && store.domain.try_advance();
         if self.owes(store) {
             if store.segments.give_back_extent() {
                 return true;
@@ -384,7 +387,7 @@ impl Reclaim {
             Pool::Probation => &books.probation,
             Pool::Main => &books.main,
         };
-        let Some(id) = queue.iter().copied().find(|&id| self.is_settled(store, id)) else {
+        let Some(id) = queue.iter().copied().find(|&id| is_settled(store, id)) else {
             return false;
         };
         let mode = match pool {
@@ -405,23 +408,12 @@ impl Reclaim {
         self.queue_sealed(store, books);
         let sealed = segments
             .into_iter()
-            .find(|&id| store.segment(id).state() == State::Sealed && self.is_settled(store, id))?;
+            .find(|&id| store.segment(id).state() == State::Sealed && is_settled(store, id))?;
         let mode = match store.segment(sealed).pool() {
             Pool::Probation => drain::Mode::Probation,
             Pool::Main => drain::Mode::Empty,
         };
         Some(self.unqueue(store, books, sealed) && self.begin(store, books, sealed, mode))
-    }
-
-    /// Whether all who reserved in a sealed segment have published.
-    fn is_settled(&self, store: &Store, id: SegmentId) -> bool {
-        let segment = store.segment(id);
-        let sealed = segment.sealed_epoch();
-        if !store.domain.passed(sealed) {
-            let _ = store.domain.try_advance() && store.domain.try_advance();
-        }
-        // In this order: a writer pinned since before the sealing counts itself in before it unpins.
-        store.domain.passed(sealed) && segment.writers.load(Ordering::SeqCst) == 0
     }
 
     fn unqueue(&self, store: &Store, books: &mut Books, id: SegmentId) -> bool {
@@ -540,7 +532,7 @@ impl Reclaim {
             .take(window)
             .copied();
         let flushed = store.flush.birth.load(Ordering::Acquire);
-        let candidates = ids.map(|id| {
+        let candidates = ids.filter(|&id| is_settled(store, id)).map(|id| {
             let segment = store.segment(id);
             let gone = segment.birth() <= flushed;
             Candidate {
@@ -555,9 +547,7 @@ impl Reclaim {
                 },
             }
         });
-        let best = policy::most_freed(candidates, store.segments.bytes() as u64)?;
-        self.is_settled(store, SegmentId(best.segment))
-            .then_some(best)
+        policy::most_freed(candidates, store.segments.bytes() as u64)
     }
 
     /// Makes the ghost table fit the number of items the cache holds. First made when the cache is nearly
@@ -679,7 +669,7 @@ impl Reclaim {
 
     /// Works until the budget is no longer exceeded. False: guards or pins keep too much.
     pub(crate) fn shrink(&self, store: &Store) -> bool {
-        let fits = self.work_until(store, STALLS_SHRINK, |_, store| {
+        let fits = self.work_until(store, SHRINK_AFTER, |_, store| {
             store.budget.excess_bytes() == 0
         });
         let books = lock(&self.books);
@@ -701,6 +691,13 @@ impl Reclaim {
         let books = lock(&self.books);
         (books.probation.len(), books.main.len())
     }
+}
+
+/// Whether all who reserved in a sealed segment have published.
+fn is_settled(store: &Store, id: SegmentId) -> bool {
+    let segment = store.segment(id);
+    // In this order: a writer pinned since before the sealing counts itself in before it unpins.
+    store.domain.passed(segment.sealed_epoch()) && segment.writers.load(Ordering::SeqCst) == 0
 }
 
 fn pool_at(pool: Pool) -> usize {
