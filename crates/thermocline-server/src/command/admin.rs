@@ -97,16 +97,18 @@ impl Session {
         )));
     }
 
+    /// Quiet whatever else the line says, if its last word is noreply.
     fn verbosity(&mut self, mut words: Words<'_>) {
-        let Some(level) = words.next() else {
-            return self.bad_line();
-        };
-        let Some(level) = parse_u64(level) else {
-            return self.bad_line();
-        };
-        crate::logging::set_verbosity(level);
-        if words.last() != Some(b"noreply") {
-            self.out.line(OK);
+        let level = words.next();
+        let silent = level == Some(b"noreply") || words.last() == Some(b"noreply");
+        let level = level.and_then(parse_u64);
+        if let Some(level) = level {
+            crate::logging::set_verbosity(level);
+        }
+        match level {
+            _ if silent => {}
+            Some(_) => self.out.line(OK),
+            None => self.bad_line(),
         }
     }
 

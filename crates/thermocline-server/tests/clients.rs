@@ -1,0 +1,66 @@
+//! Other people's clients and checkers against our server.
+//!
+//! libmemcached's protocol checker runs where it is installed; pymemcache and aiomcache run from the virtual
+//! environment named by THERMOCLINE_TEST_VENV.
+
+mod common;
+
+use common::ours;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[test]
+fn the_protocol_checker_of_libmemcached_passes_all_text_checks() {
+    if !Path::new("/usr/bin/memccapable").exists() {
+        return println!("skipped: memccapable (libmemcached-tools) is not installed");
+    }
+    let server = ours(&[]);
+    let output = Command::new("/usr/bin/memccapable")
+        .args(["-h", "127.0.0.1", "-a", "-p", &server.port.to_string()])
+        .output()
+        .expect("memccapable runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    println!("{text}");
+    let passed = text.matches("[pass]").count();
+    assert!(output.status.success(), "memccapable failed");
+    assert!(!text.contains("[FAIL]"));
+    assert_eq!(passed, 27, "all text checks");
+}
+
+fn python() -> Option<PathBuf> {
+    let venv = std::env::var_os("THERMOCLINE_TEST_VENV")?;
+    let python = Path::new(&venv).join("bin/python");
+    python.exists().then_some(python)
+}
+
+fn play(script: &str) {
+    let Some(python) = python() else {
+        return println!("skipped: THERMOCLINE_TEST_VENV names no virtual environment with pymemcache and aiomcache");
+    };
+    let server = ours(&[]);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/clients")
+        .join(script);
+    let output = Command::new(python)
+        .arg(path)
+        .arg(server.port.to_string())
+        .output()
+        .expect("python runs");
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn pymemcache_works() {
+    play("pymemcache_suite.py");
+}
+
+#[test]
+fn aiomcache_works() {
+    play("aiomcache_suite.py");
+}
