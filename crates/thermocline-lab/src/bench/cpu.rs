@@ -1,7 +1,7 @@
 //! The rows that compare engines or thread counts: presets of `engines` and the ratios of their points.
 
 use super::row::{Bound, Rows};
-use crate::engines::{self, Arm, EngineOptions, Point};
+use crate::engines::{self, Arm, EngineOptions, Equal, Point};
 use crate::machine::Machine;
 use crate::report::{show, Report, Spread, Table};
 use crate::units::{parse_bytes, parse_count};
@@ -25,6 +25,9 @@ pub struct CpuOptions {
     pub warm_ops: u64,
     #[arg(long, default_value_t = 1)]
     pub threads: usize,
+    /// What is equal between the engines
+    #[arg(long, value_enum, default_value = "payload")]
+    pub equal: Equal,
     /// Also foyer and moka
     #[arg(long)]
     pub all: bool,
@@ -73,6 +76,7 @@ pub fn cpu(options: &CpuOptions) -> Result<Report> {
                 Arm::ALL[..3].to_vec()
             },
             memory: options.memory,
+            equal: options.equal,
             keys: options.keys,
             value_size: ValueSize::Fixed(1024),
             read_ratio,
@@ -139,8 +143,14 @@ pub fn cpu(options: &CpuOptions) -> Result<Report> {
     );
     report.details.push(figures);
     report.notes.push(format!(
-        "1 KiB values, zipf 0.99 over {} keys, {} thread(s), equal key and value bytes held, {} rounds interleaved; ratios within a round; engines' own threads included",
-        options.keys, options.threads, options.rounds
+        "1 KiB values, zipf 0.99 over {} keys, {} thread(s), {}, {} rounds interleaved; ratios within a round; engines' own threads included",
+        options.keys,
+        options.threads,
+        match options.equal {
+            Equal::Payload => "equal room for key and value bytes, metadata charged to nobody",
+            Equal::Memory => "equal memory, rivals charged their metadata",
+        },
+        options.rounds
     ));
     report.failures = failures;
     report.points = points.into();

@@ -81,6 +81,14 @@ pub fn budget(options: &BudgetOptions) -> Result<Report> {
             Bound::AtMost(1.05),
             Bound::AtMost(1.02),
         );
+        let refused = point.own.refused_room.and_then(|n| one(n as f64));
+        rows.add(
+            "writes refused for want of room",
+            refused,
+            0,
+            Bound::AtMost(0.0),
+            Bound::Free,
+        );
         points.push(point);
     }
     let mut report = Report::new("the budget is the process", machine, rows.into_table());

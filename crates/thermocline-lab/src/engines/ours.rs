@@ -82,6 +82,8 @@ impl Subject for Ours {
                 .then(|| (metadata as f64 - payload_bytes as f64) / items as f64),
             overwrites: Some(stats.equal_size_overwrites),
             overwrites_in_place: Some(stats.equal_size_in_place),
+            refused_room: Some(stats.refused_room),
+            refused_size: Some(stats.refused_size),
             live_ratio: (stats.segment_bytes_total > 0)
                 .then(|| stats.live_bytes as f64 / stats.segment_bytes_total as f64),
         }

@@ -41,10 +41,11 @@ impl Arm {
         }
     }
 
-    /// Its memory setting bounds segments, or all it owns, rather than the payload: it needs its own setting
-    /// to hold the same payload as the others.
+    /// Its memory setting bounds all it owns rather than the payload: it needs a setting of its own to hold
+    /// the same payload as the others. (segcache's bounds its segments, dead space included; its table comes
+    /// on top. It is told the payload, as its users do.)
     pub fn bounds_more_than_payload(self) -> bool {
-        matches!(self, Arm::Thermocline | Arm::Segcache)
+        self == Arm::Thermocline
     }
 
     /// Metadata an item, measured for this project at 1 M items of 16 B keys (`docs/performance.md`); what

@@ -73,6 +73,9 @@ pub struct OwnFigures {
     /// Overwrites of equal size, and those that happened in place.
     pub overwrites: Option<u64>,
     pub overwrites_in_place: Option<u64>,
+    /// Writes refused for want of room, and because of their size.
+    pub refused_room: Option<u64>,
+    pub refused_size: Option<u64>,
     /// Live bytes over the bytes of all segments, free ones included.
     pub live_ratio: Option<f64>,
 }

@@ -166,3 +166,110 @@ impl<'a, S: Subject> Worker<'a, S> {
         tally.refused += u64::from(!self.subject.set(key, value));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rivals::SegPolicy;
+    use super::super::spec::Arm;
+    use super::super::subject::{Found, Reading};
+    use super::*;
+    use crate::workload::{Mix, Popularity, ValueSize};
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+
+    /// A map that spoils every hit or refuses every write, if told to.
+    #[derive(Default)]
+    struct Map {
+        items: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+        spoils: bool,
+        refuses: bool,
+    }
+
+    impl Subject for Map {
+        fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
+            let mut value = self.items.lock().unwrap().get(key)?.clone();
+            value[0] ^= u8::from(self.spoils);
+            Some(Found::read(&value, reading, out))
+        }
+
+        fn set(&self, key: &[u8], value: &[u8]) -> bool {
+            if !self.refuses {
+                self.items
+                    .lock()
+                    .unwrap()
+                    .insert(key.to_vec(), value.to_vec());
+            }
+            !self.refuses
+        }
+
+        fn contains(&self, key: &[u8]) -> bool {
+            self.items.lock().unwrap().contains_key(key)
+        }
+    }
+
+    fn spec() -> Spec {
+        Spec {
+            arm: Arm::Null,
+            round: 0,
+            mix: Mix {
+                keys: 500,
+                key_bytes: 16,
+                popularity: Popularity::Uniform,
+                sizes: ValueSize::Uniform { low: 8, high: 64 },
+                read_ratio: 0.75,
+                resize: false,
+                seed: 1,
+            },
+            memory_bytes: 0,
+            charge_per_item: 0,
+            threads: 1,
+            ops: 0,
+            warm_ops: 0,
+            load_all: false,
+            fill: true,
+            reading: Reading::Head,
+            segcache_policy: SegPolicy::Fifo,
+            thp: false,
+            reserve_harness: false,
+        }
+    }
+
+    #[test]
+    fn counts_are_exact_and_fills_make_hits() {
+        let (map, spec) = (Map::default(), spec());
+        let tally = Worker::new(&map, &spec, 0).run(10_001);
+        assert_eq!(tally.reads + tally.writes, 10_001);
+        assert!((2300..2700).contains(&tally.writes));
+        // Each key is absent once at most: its first read misses, unless it was written before.
+        assert_eq!(tally.reads - tally.hits, tally.fills);
+        assert!((100..=500).contains(&tally.fills), "{} fills", tally.fills);
+        assert_eq!((tally.wrong, tally.refused), (0, 0));
+        assert_eq!(tally.latency.len(), 10_001 / 64);
+    }
+
+    #[test]
+    fn loading_writes_each_key_once() {
+        let (map, spec) = (Map::default(), spec());
+        let tally = Worker::new(&map, &spec, 0).load(0..500);
+        assert_eq!((tally.writes, map.items.lock().unwrap().len()), (500, 500));
+        let reads = Worker::new(&map, &spec, 1).run(1000);
+        assert_eq!((reads.hits, reads.fills), (reads.reads, 0));
+    }
+
+    #[test]
+    fn wrong_values_and_refused_writes_are_seen() {
+        let spec = spec();
+        let spoiling = Map {
+            spoils: true,
+            ..Map::default()
+        };
+        let tally = Worker::new(&spoiling, &spec, 0).run(5000);
+        assert!(tally.hits > 0 && tally.wrong == tally.hits);
+        let refusing = Map {
+            refuses: true,
+            ..Map::default()
+        };
+        let tally = Worker::new(&refusing, &spec, 0).run(5000);
+        assert_eq!((tally.hits, tally.refused), (0, tally.writes + tally.fills));
+    }
+}

@@ -1,8 +1,8 @@
 //! `thermolab load`: loads any memcached or Redis server from one process and says what it cost.
 //!
 //! The story: check the flags, open the connections, write every key once, warm up, measure, count system
-//! calls in a window of their own, report. What must hold is in `docs/load.md` and tested in
-//! `tests/load.rs`: exact counts, failures apart and never rc 0, no hang when connections drop, latency from
+//! calls in a window of their own, report. What must hold is tested in `tests/load.rs`:
+//! exact counts, failures apart and never rc 0, no hang when connections drop, latency from
 //! the intended start, no burst at the start.
 
 pub mod connection;

@@ -1,4 +1,4 @@
-//! segcache: segments of 1 MiB (larger where values need it), a table at half load so that its fixed buckets
+//! segcache: segments of 1 MiB (smaller in a small heap, larger where values need it), a table at half load so that its fixed buckets
 //! refuse few inserts, no expiry. The heap must be a multiple of the segment size.
 
 use super::super::subject::{Found, Reading, Subject};
@@ -27,16 +27,21 @@ pub enum SegPolicy {
     Merge,
 }
 
-/// Its smallest segment here, bytes; an item must fit in one with its header.
-const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// Its usual segment, and the smallest, bytes: a heap wants at least a few dozen, or evicting one empties a good
+/// part of it. An item must fit in one with its header.
+const SEGMENT_BYTES: u64 = 1 << 20;
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+const SEGMENTS_WANTED: u64 = 64;
 
 pub struct Segcache(::segcache::Segcache);
 
 impl Segcache {
     pub fn new(room: Room, policy: SegPolicy) -> anyhow::Result<Self> {
-        let segment = (u64::from(room.value_bytes_max) + 4096)
+        let usual = (room.bytes / SEGMENTS_WANTED)
             .next_power_of_two()
-            .max(SEGMENT_BYTES_MIN);
+            .clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES);
+        let needed = (u64::from(room.value_bytes_max) + 4096).next_power_of_two();
+        let segment = usual.max(needed);
         let heap = room.bytes.div_ceil(segment) * segment;
         // Seven of eight slots hold items; twice the room keeps buckets from filling.
         let slots = (room.items.max(1) * 2 * 8 / 7).next_power_of_two();
