@@ -45,6 +45,7 @@ struct State {
     /// The thread that runs the loader this moment.
     runner: Option<ThreadId>,
     wakers: Vec<(u64, Waker)>,
+    #[cfg(feature = "async")]
     next_waker: u64,
 }
 
@@ -118,6 +119,7 @@ impl Flight {
                 outcome: None,
                 runner: None,
                 wakers: Vec::new(),
+                #[cfg(feature = "async")]
                 next_waker: 0,
             }),
             ended: Condvar::new(),

@@ -1,4 +1,4 @@
-//! Thermocline: an off-heap cache engine.
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 #[cfg(feature = "async")]
