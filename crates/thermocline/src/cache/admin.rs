@@ -199,9 +199,10 @@ impl Cache {
         }
     }
 
-    /// Frees everything that can be freed of gone and dead items, now. For tests and for quiet hours.
+    /// Empties every segment of which a tenth or more is dead, expired or flushed, now: for tests and quiet
+    /// hours. (Reclaim does so by itself when room is wanted.) Copies what is live in them.
     pub fn sweep(&self) {
-        while self.inner.reclaim.sweep(&self.inner.store) {}
+        while self.inner.reclaim.sweep(&self.inner.store, 0.0) {}
     }
 
     /// The most read keys, hottest first, by the sketch (`Config::hot_keys`; empty without it).

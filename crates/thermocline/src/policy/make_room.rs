@@ -7,6 +7,9 @@ use super::{share_bytes, Pool, Setting};
 /// copied per byte written.
 pub const COMPACT_SHARE: f64 = 0.10;
 
+/// The same for probation.
+pub const PROBATION_COMPACT_SHARE: f64 = 0.5;
+
 /// A sealed segment seen as a source of free bytes. `segment` is the caller's own number for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
@@ -31,9 +34,11 @@ impl Candidate {
         match self.pool {
             Pool::Main => freed as f64 >= needed || freed > 0 && freed == self.used_bytes,
             // Probation is short and its oldest goes soon: copying its survivors pays only where the rule
-            // "expired before live" asks for it, or where none survives.
+            // "expired before live" asks for it, or where most of it is dead: nobody understands why a cache
+            // with little in it evicts.
             Pool::Probation => {
-                self.expired_bytes as f64 >= needed || freed > 0 && freed == self.used_bytes
+                self.expired_bytes as f64 >= needed
+                    || freed > 0 && freed as f64 >= self.used_bytes as f64 * PROBATION_COMPACT_SHARE
             }
         }
     }
@@ -247,9 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn probation_is_walked_early_for_expired_bytes_only() {
+    fn probation_is_walked_early_for_expired_bytes_or_when_half_dead() {
         assert_eq!(
-            most_freed([candidate(1, Pool::Probation, 99, 0)], 100),
+            most_freed([candidate(1, Pool::Probation, 49, 0)], 100),
             None
         );
         assert!(most_freed([candidate(1, Pool::Probation, 0, 10)], 100).is_some());

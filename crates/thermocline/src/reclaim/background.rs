@@ -10,6 +10,10 @@ use std::time::Duration;
 /// How often it looks around when nobody calls.
 const TICK: Duration = Duration::from_millis(100);
 
+/// A segment so dead is emptied before room is short: its live rest is cheap to move, and its index slots
+/// are worth having back.
+const SWEEP_SHARE: f64 = 0.5;
+
 /// What the thread works on.
 pub(crate) trait Work: Send + Sync + 'static {
     fn store(&self) -> &Store;
@@ -107,7 +111,7 @@ fn run(work: &impl Work, bell: &Bell) {
         work.tick();
         let (store, reclaim) = (work.store(), work.reclaim());
         while !stopping(bell) && !reclaim.is_full_enough(store) && reclaim.work(store) {}
-        if !stopping(bell) && reclaim.sweep(store) {
+        if !stopping(bell) && reclaim.sweep(store, SWEEP_SHARE) {
             bell.ring();
         }
         let spare = store.segments.could_add() > super::Reclaim::high(store);

@@ -343,7 +343,10 @@ impl Reclaim {
 
     /// Chooses and starts the next drain. False: nothing can be drained now.
     fn start(&self, store: &Store, books: &mut Books) -> bool {
-        if self.condemned_bytes() >= Reclaim::condemned_cap(store) {
+        let waiting = books.condemned.len();
+        let enough = self.available(store) + waiting > Reclaim::high(store) && !self.owes(store);
+        if self.condemned_bytes() >= Reclaim::condemned_cap(store) || waiting > 0 && enough {
+            // Evicting more would free no sooner: wait for the pins.
             return false;
         }
         // What was sealed a moment ago can be drained two epochs later.
@@ -588,9 +591,9 @@ impl Reclaim {
         store.budget.uncharge(before);
     }
 
-    /// Drops expired and flushed items of segments that are mostly dead, though nobody needs room yet.
-    /// True if it did something.
-    pub(crate) fn sweep(&self, store: &Store) -> bool {
+    /// Empties a segment of which at least `share` is dead, expired or flushed (and worth it to the
+    /// policy), though nobody needs room yet. True if it did something.
+    pub(crate) fn sweep(&self, store: &Store, share: f64) -> bool {
         let mut books = lock(&self.books);
         self.queue_sealed(store, &mut books);
         if books.drain.is_none() {
@@ -598,8 +601,7 @@ impl Reclaim {
                 let freed = self.free_condemned(store, &mut books);
                 return freed;
             };
-            // Half dead: its live rest is cheap to move and its index slots are worth having back.
-            if best.freed_bytes() * 2 < best.used_bytes {
+            if (best.freed_bytes() as f64) < best.used_bytes as f64 * share {
                 return false;
             }
             let id = SegmentId(best.segment);
