@@ -337,11 +337,13 @@ fn directory(target: &Path) -> PathBuf {
 
 /// Says what failed, and what is left.
 fn explained(path: &Path, error: io::Error) -> io::Error {
-    let advice = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "; make room there, or save fewer items (Which::Hottest)"
-        }
-        _ => "",
+    let full = matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::FileTooLarge
+    );
+    let advice = match full || error.raw_os_error() == Some(libc::EDQUOT) {
+        true => "; make room there, or save fewer items (Which::Hottest)",
+        false => "",
     };
     let text = format!(
         "cannot save to {}: {error}; what was there before is untouched{advice}",
