@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::mem::EXTENT_BYTES;
+use crate::policy::Objective;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,6 +134,8 @@ pub struct Config {
     pub time_to_live: Option<Duration>,
     /// Items not read for so long are gone. Coarse: read at most a minute late. Switches `marks` on.
     pub time_to_idle: Option<Duration>,
+    /// What a miss costs, and so how much size weighs in what is kept.
+    pub objective: Objective,
     /// Whether to make room by evicting live items; if not, a write that finds no room is refused.
     pub evict: bool,
     /// Told of every item that leaves.
@@ -162,6 +165,7 @@ impl Config {
             marks: false,
             time_to_live: None,
             time_to_idle: None,
+            objective: Objective::default(),
             evict: true,
             listener: None,
             hot_keys: false,

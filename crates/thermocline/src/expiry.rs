@@ -49,6 +49,7 @@ struct Bucket {
 }
 
 impl ExpiringBytes {
+    #[cfg(test)]
     pub fn new(opened_s: u32) -> ExpiringBytes {
         let expiring = ExpiringBytes::default();
         expiring.opened_s.store(opened_s, Relaxed);
@@ -89,11 +90,13 @@ impl ExpiringBytes {
             .sum()
     }
 
+    #[cfg(test)]
     /// All expiring bytes, expired or not.
     pub fn bytes(&self) -> u64 {
         self.held().map(|held| u64::from(held.bytes)).sum()
     }
 
+    #[cfg(test)]
     /// The next second at which `expired` will say more than now; None when nothing is left to expire.
     pub fn next_s(&self, now_s: u32) -> Option<u32> {
         self.held()

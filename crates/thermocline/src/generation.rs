@@ -48,11 +48,13 @@ impl Generations {
         self.max_seq
     }
 
+    #[cfg(test)]
     /// The oldest generation that still has a main segment; `now()` when main has none.
     pub fn oldest(&self) -> u32 {
         self.min_seq
     }
 
+    #[cfg(test)]
     /// Main segments of one generation.
     pub fn segments(&self, generation: u32) -> u32 {
         if (self.min_seq..=self.max_seq).contains(&generation) {

@@ -50,10 +50,6 @@ impl Header {
     pub(crate) fn locked(self) -> bool {
         self.0 & Header::LOCK != 0
     }
-    #[inline(always)]
-    pub(crate) fn frozen(self) -> bool {
-        self.0 & Header::FROZEN != 0
-    }
     /// Locked or frozen: somebody else is changing or moving it.
     #[inline(always)]
     pub(crate) fn busy(self) -> bool {

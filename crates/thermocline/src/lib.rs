@@ -39,6 +39,7 @@ pub use entry::Entry;
 pub use error::Error;
 pub use loader::{LoadError, LoadOptions, Loaded, Origin};
 pub use save::{LoadReport, SaveReport, Which};
+pub use policy::Objective;
 pub use sketch::HotKey;
 #[cfg(feature = "serde")]
 pub use typed::Postcard;

@@ -93,12 +93,6 @@ impl Slot {
         Place(self.0 & PLACE_MASK)
     }
 
-    /// Tier and place together: what makes two slots point to the same bytes.
-    #[inline(always)]
-    pub(crate) fn target(self) -> u64 {
-        self.0 & (PLACE_MASK | 3 << TIER_SHIFT)
-    }
-
     #[inline(always)]
     pub(crate) fn with_counter(self, counter: u32) -> Slot {
         Slot(self.0 & !(3 << COUNTER_SHIFT) | (counter as u64) << COUNTER_SHIFT)
@@ -139,7 +133,6 @@ mod tests {
         assert_eq!(moved.place().offset(), 0);
         assert_eq!((moved.tag(), moved.counter()), (0xBEEF, 2));
         assert!(!moved.is_empty());
-        assert_eq!(moved.target(), 1);
     }
 
     #[test]

@@ -115,15 +115,6 @@ impl Counters {
             .sum()
     }
 
-    /// Bytes these counters have taken so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        let used = self
-            .chunks
-            .iter()
-            .filter(|chunk| chunk.get().is_some())
-            .count();
-        (used * CHUNK * std::mem::size_of::<Block>()) as u64
-    }
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -28,6 +28,7 @@ mod tests;
 pub use make_room::{most_freed, next, Candidate, Next, PoolFacts, PoolSide};
 use mean::{MeanSize, Random};
 
+#[cfg(test)]
 /// The 2-bit counter saturates here.
 pub const COUNTER_MAX: u8 = 3;
 
@@ -53,7 +54,7 @@ pub enum Objective {
 impl Objective {
     /// The setting in force. Held for good, a probation of 10 % misses 0.25 points less than one of 2 % in
     /// the mean of 11 recorded traces at 1, 10 and 40 % of their keys; 2 % is better only for loops.
-    pub fn setting(self) -> Setting {
+    pub(crate) fn setting(self) -> Setting {
         let alpha = match self {
             Objective::Balanced => 0.25,
             Objective::Bytes => 0.0,
@@ -77,7 +78,8 @@ pub struct Setting {
     pub alpha: f64,
 }
 
-/// Which new item enters main at once.
+/// Which new item enters main at once. One cache runs one of them; replays compare all.
+#[cfg_attr(not(test), allow(dead_code))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Test {
     /// Its ghost is younger than main's oldest segment.

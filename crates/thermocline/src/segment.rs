@@ -150,11 +150,6 @@ impl Segment {
         self.go(State::Draining, State::Sealed);
     }
 
-    /// Back to Sealed as it was: a drain was given up.
-    pub(crate) fn stop_drain(&self) {
-        self.go(State::Draining, State::Sealed);
-    }
-
     pub(crate) fn condemn(&self) {
         self.go(State::Draining, State::Condemned);
     }

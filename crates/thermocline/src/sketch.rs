@@ -112,6 +112,7 @@ impl HotKeys {
             .collect()
     }
 
+    #[cfg(test)]
     /// Forgets everything (the cache was flushed).
     pub fn clear(&mut self) {
         self.counters.clear();

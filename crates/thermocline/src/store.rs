@@ -16,7 +16,7 @@ use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
 use crate::location::Place;
 use crate::mem::{current_core, Budget, Domain, Pin, Region};
 use crate::metrics::{Counter, Counters};
-use crate::policy::{Insert, Objective, Policy, Pool, Setting};
+use crate::policy::{Insert, Policy, Pool, Setting};
 use crate::segment::{Segment, SegmentId, Segments};
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
@@ -119,7 +119,7 @@ impl Store {
             lanes: Lanes::new(config.threads, expected),
             counters: Counters::new(),
             policy: Policy::new(seed),
-            setting: Objective::Balanced.setting(),
+            setting: config.objective.setting(),
             generations: Mutex::new(Generations::new(capacity)),
             sealed: Mutex::new(Vec::new()),
             facts: Facts {

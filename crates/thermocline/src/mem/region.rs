@@ -117,7 +117,7 @@ mod mapped {
         }
 
         /// Copies bytes out; they may be torn if a writer races.
-        #[inline(always)]
+        #[cfg(test)]
         pub(crate) fn copy_out(&self, offset: usize, out: &mut [u8]) {
             // SAFETY: source in bounds; target is a live exclusive slice.
             unsafe { racing::copy(self.at(offset, out.len()), out.as_mut_ptr(), out.len()) }
