@@ -95,7 +95,7 @@ impl Session {
         let Stream {
             line, writer, end, ..
         } = *stream;
-        let request = wire::parse(&line, self.shared.settings.key_size_max);
+        let request = wire::parse(&line, self.limits);
         let whole = end == b"\r\n";
         match request {
             Ok(Request::Store(store)) if whole => {

@@ -10,7 +10,7 @@ use super::store::Payload;
 use crate::net::{Out, Talk, LINE_EXTRA_BYTES, OUTPUT_HIGH_BYTES, STREAM_BYTES_MIN};
 use crate::server::Shared;
 use crate::stats::WorkerCounters;
-use crate::wire::{self, Request, Words};
+use crate::wire::{self, Limits, Request, Words};
 use std::sync::Arc;
 use thermocline::Cache;
 
@@ -51,6 +51,7 @@ pub struct Session {
     pub shared: Arc<Shared>,
     pub counters: Arc<WorkerCounters>,
     pub out: Out,
+    pub(super) limits: Limits,
     /// Second of the server's own count.
     pub now_s: u32,
     /// Unix milliseconds at the beginning of this turn of the loop.
@@ -69,6 +70,10 @@ pub(super) enum Line {
 impl Session {
     pub fn new(shared: Arc<Shared>, counters: Arc<WorkerCounters>) -> Session {
         Session {
+            limits: Limits {
+                key_size_max: shared.settings.key_size_max,
+                keys_max: shared.settings.keys_per_request_max,
+            },
             cache: shared.cache.clone(),
             shared,
             counters,
@@ -119,7 +124,7 @@ impl Session {
                 }
                 continue;
             }
-            let request = match wire::parse(line, self.shared.settings.key_size_max) {
+            let request = match wire::parse(line, self.limits) {
                 Ok(request) => request,
                 Err(refusal) => {
                     self.flush(&mut batch);

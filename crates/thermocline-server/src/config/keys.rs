@@ -49,7 +49,7 @@ pub fn key(name: &str) -> Option<&'static Key> {
 pub static KEYS: &[Key] = &[
     Key::new("memory", "SIZE", "Memory the whole process may use [default: from the control group, else the machine]",
         |s, v| { s.memory = parse_size(v)?; Ok(()) }, |s| quoted(show_size(s.memory))),
-    Key::new("memory_max", "SIZE", "Memory that cache_memlimit may grow the cache to [default: memory]",
+    Key::new("memory_max", "SIZE", "Memory that cache_memlimit may grow the cache to [default: twice memory]",
         |s, v| { s.memory_max = optional(v, parse_size)?; Ok(()) }, |s| quoted(s.memory_max.map_or_else(|| "none".into(), show_size))),
     Key::new("page_mode", "base|thp", "Page size asked of the kernel; the banner says what was got [default: thp]",
         |s, v| { s.page_mode = choice(v, &[("base", PageMode::Base), ("thp", PageMode::Thp)])?; Ok(()) },
@@ -74,6 +74,16 @@ pub static KEYS: &[Key] = &[
         |s, v| { s.output_timeout_s = parse_duration_s(v)?; Ok(()) }, |s| s.output_timeout_s.to_string()),
     Key::new("request_line_max", "SIZE", "Longest line of a get with many keys [default: 1MiB]",
         |s, v| { s.request_line_max = bounded(parse_size(v)?, 2048, 64 << 20, show_size)? as usize; Ok(()) }, |s| quoted(show_size(s.request_line_max as u64))),
+    Key::new(
+        "keys_per_request_max",
+        "N",
+        "Keys one get may ask for [default: 100000]",
+        |s, v| {
+            s.keys_per_request_max = number(v, 1, 1 << 24)? as usize;
+            Ok(())
+        },
+        |s| s.keys_per_request_max.to_string(),
+    ),
     Key::new("buffer_pool", "SIZE", "Unfinished requests and unsent replies of all connections; 0 chooses [default: memory/64, at least 4MiB]",
         |s, v| { s.buffer_pool = match parse_size(v)? { 0 => 0, n => bounded(n, 1 << 20, 1 << 40, show_size)? }; Ok(()) }, |s| quoted(show_size(s.buffer_pool))),
     Key::new("requests_per_turn", "N", "Requests of one connection before others have their turn [default: 1024]",

@@ -46,7 +46,7 @@ pub enum LogFormat {
 pub struct Settings {
     /// Bytes; bounds the whole process.
     pub memory: u64,
-    /// Bytes up to which `cache_memlimit` may grow the cache; None means `memory`.
+    /// Bytes up to which `cache_memlimit` may grow the cache; None means twice `memory`.
     pub memory_max: Option<u64>,
     pub page_mode: PageMode,
     pub memcached: Vec<Listen>,
@@ -64,6 +64,8 @@ pub struct Settings {
     pub output_timeout_s: u64,
     /// Bytes of a `get` line with many keys; other lines end at the key limit plus 4 KiB.
     pub request_line_max: usize,
+    /// Keys of one `get`.
+    pub keys_per_request_max: usize,
     /// Bytes all connections together may hold of unfinished requests and unsent replies; 0 chooses.
     pub buffer_pool: u64,
     /// Requests carried out for one connection before the others have their turn.
@@ -103,6 +105,7 @@ impl Default for Settings {
             idle_timeout_s: 0,
             output_timeout_s: 60,
             request_line_max: 1 << 20,
+            keys_per_request_max: 100_000,
             buffer_pool: 0,
             requests_per_turn: 1024,
             backlog: 1024,

@@ -57,6 +57,9 @@ pub struct Talk {
     pub listing: Option<Box<Listing>>,
 }
 
+// Thousands of idle connections are usual: what each costs is kept in sight.
+const _: () = assert!(std::mem::size_of::<Connection>() <= 240);
+
 impl Connection {
     /// Nothing of the client's is under way: it may be closed without loss.
     pub fn is_idle(&self) -> bool {

@@ -15,7 +15,7 @@ pub use request::{
     Admin, Arith, Delete, Flush, Get, GetTouch, Meta, MetaSet, Refusal, Request, Store, Touch,
     Verb, VALUE_BYTES_MAX,
 };
-pub use text::parse;
+pub use text::{parse, Limits};
 
 /// The words of a line, split at blanks.
 #[derive(Clone)]

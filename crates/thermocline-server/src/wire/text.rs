@@ -8,28 +8,39 @@ use super::meta::Command;
 use super::request::*;
 use super::{parse_i64, parse_u32, parse_u64, MetaFlags, Words};
 
-/// Parses one line (without its end). `key_size_max` is in bytes.
+/// What a line may ask for at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a key.
+    pub key_size_max: usize,
+    /// Keys of one `get`.
+    pub keys_max: usize,
+}
+
+/// Parses one line (without its end).
 #[inline]
-pub fn parse(line: &[u8], key_size_max: usize) -> Result<Request<'_>, Refusal> {
+pub fn parse(line: &[u8], limits: Limits) -> Result<Request<'_>, Refusal> {
+    let key_size_max = limits.key_size_max;
     let mut words = Words::new(line);
     let Some(command) = words.next() else {
         return Err(Refusal::BAD_LINE);
     };
     match command {
-        b"get" => parse_get(words, false, key_size_max).map(Request::Get),
+        b"get" => parse_get(words, false, limits).map(Request::Get),
         b"mg" => parse_meta(Command::Get, words, key_size_max).map(Request::MetaGet),
         b"set" => parse_store(Verb::Set, words, key_size_max),
         b"ms" => parse_meta_set(words, key_size_max),
-        b"gets" => parse_get(words, true, key_size_max).map(Request::Get),
-        _ => parse_rarer(command, words, key_size_max),
+        b"gets" => parse_get(words, true, limits).map(Request::Get),
+        _ => parse_rarer(command, words, limits),
     }
 }
 
 fn parse_rarer<'a>(
     command: &[u8],
     words: Words<'a>,
-    key_size_max: usize,
+    limits: Limits,
 ) -> Result<Request<'a>, Refusal> {
+    let key_size_max = limits.key_size_max;
     match command {
         b"add" => parse_store(Verb::Add, words, key_size_max),
         b"replace" => parse_store(Verb::Replace, words, key_size_max),
@@ -37,9 +48,9 @@ fn parse_rarer<'a>(
         b"prepend" => parse_store(Verb::Prepend, words, key_size_max),
         b"cas" => parse_store(Verb::Cas(0), words, key_size_max),
         // An old name of get that clients still send.
-        b"bget" => parse_get(words, false, key_size_max).map(Request::Get),
-        b"gat" => parse_get_touch(words, false, key_size_max),
-        b"gats" => parse_get_touch(words, true, key_size_max),
+        b"bget" => parse_get(words, false, limits).map(Request::Get),
+        b"gat" => parse_get_touch(words, false, limits),
+        b"gats" => parse_get_touch(words, true, limits),
         b"delete" => parse_delete(words, key_size_max),
         b"incr" => parse_arith(words, true, key_size_max),
         b"decr" => parse_arith(words, false, key_size_max),
@@ -72,14 +83,18 @@ fn parse_admin<'a>(command: &[u8], words: Words<'a>) -> Result<Admin<'a>, Refusa
 }
 
 #[inline]
-fn parse_get(words: Words<'_>, token: bool, key_size_max: usize) -> Result<Get<'_>, Refusal> {
+fn parse_get(words: Words<'_>, token: bool, limits: Limits) -> Result<Get<'_>, Refusal> {
     let rest = words.rest();
     if rest.iter().all(|&b| b == b' ') {
         return Err(Refusal::BAD_LINE);
     }
-    // Only a line longer than a key can hold a key that is too long.
-    if rest.len() > key_size_max && words.clone().any(|key| key.len() > key_size_max) {
+    // Only a line longer than a key can hold a key that is too long, and n keys take at least n bytes.
+    if rest.len() > limits.key_size_max && words.clone().any(|key| key.len() > limits.key_size_max)
+    {
         return Err(Refusal::BAD_GET_KEY);
+    }
+    if rest.len() > limits.keys_max && words.clone().count() > limits.keys_max {
+        return Err(Refusal::TOO_MANY_KEYS);
     }
     Ok(Get { keys: words, token })
 }
@@ -87,14 +102,14 @@ fn parse_get(words: Words<'_>, token: bool, key_size_max: usize) -> Result<Get<'
 fn parse_get_touch(
     mut words: Words<'_>,
     token: bool,
-    key_size_max: usize,
+    limits: Limits,
 ) -> Result<Request<'_>, Refusal> {
     let expiry = words.next().ok_or(Refusal::BAD_LINE)?;
     if words.clone().next().is_none() {
         return Err(Refusal::BAD_LINE);
     }
     let expiry_s = parse_i64(expiry).ok_or(Refusal::BAD_EXPIRY)?;
-    let get = parse_get(words, token, key_size_max)?;
+    let get = parse_get(words, token, limits)?;
     Ok(Request::GetTouch(GetTouch { expiry_s, get }))
 }
 
@@ -231,10 +246,13 @@ fn parse_meta_set(mut words: Words<'_>, key_size_max: usize) -> Result<Request<'
 mod tests {
     use super::*;
 
-    const KEY_MAX: usize = 250;
+    const LIMITS: Limits = Limits {
+        key_size_max: 250,
+        keys_max: 1000,
+    };
 
     fn refusal(line: &[u8]) -> Refusal {
-        match parse(line, KEY_MAX) {
+        match parse(line, LIMITS) {
             Err(refusal) => refusal,
             Ok(_) => panic!("{:?} must be refused", String::from_utf8_lossy(line)),
         }
@@ -242,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_store_line_is_read() {
-        let Ok(Request::Store(store)) = parse(b"cas k 7 -1 5 99 noreply", KEY_MAX) else {
+        let Ok(Request::Store(store)) = parse(b"cas k 7 -1 5 99 noreply", LIMITS) else {
             panic!("must parse");
         };
         assert_eq!(store.verb, Verb::Cas(99));
@@ -262,7 +280,7 @@ mod tests {
         for line in ["set k 0 0 -1", "set k 0 0 x", "set k 0 0 2147483646"] {
             assert_eq!(refusal(line.as_bytes()), Refusal::BAD_LINE, "{line}");
         }
-        assert!(parse(b"set k 0 0 2147483645", KEY_MAX).is_ok());
+        assert!(parse(b"set k 0 0 2147483645", LIMITS).is_ok());
         assert_eq!(refusal(b"ms k 5 F-"), Refusal::BAD_LINE.swallowing(7));
     }
 
@@ -289,14 +307,23 @@ mod tests {
             refusal(format!("get good {long} b").as_bytes()),
             Refusal::BAD_GET_KEY
         );
-        assert!(parse(format!("get {}", "k".repeat(250)).as_bytes(), KEY_MAX).is_ok());
-        assert!(parse(format!("get {}", "abc ".repeat(200)).as_bytes(), KEY_MAX).is_ok());
+        assert!(parse(format!("get {}", "k".repeat(250)).as_bytes(), LIMITS).is_ok());
+        assert!(parse(format!("get {}", "abc ".repeat(200)).as_bytes(), LIMITS).is_ok());
+    }
+
+    #[test]
+    fn keys_of_one_request_are_counted() {
+        assert!(parse(format!("get {}", "k ".repeat(1000)).as_bytes(), LIMITS).is_ok());
+        assert_eq!(
+            refusal(format!("get {}", "k ".repeat(1001)).as_bytes()),
+            Refusal::TOO_MANY_KEYS
+        );
     }
 
     #[test]
     fn delete_takes_only_a_zero_time() {
-        assert!(parse(b"delete k 0", KEY_MAX).is_ok());
-        assert!(parse(b"delete k noreply", KEY_MAX).is_ok());
+        assert!(parse(b"delete k 0", LIMITS).is_ok());
+        assert!(parse(b"delete k noreply", LIMITS).is_ok());
         assert_eq!(refusal(b"delete k 5"), Refusal::BAD_DELETE);
     }
 
@@ -309,7 +336,7 @@ mod tests {
             ("flush_all 1 2 3", 1, false),
             ("flush_all -1", -1, false),
         ] {
-            let Ok(Request::Flush(flush)) = parse(line.as_bytes(), KEY_MAX) else {
+            let Ok(Request::Flush(flush)) = parse(line.as_bytes(), LIMITS) else {
                 panic!("{line}");
             };
             assert_eq!((flush.delay_s, flush.noreply), (delay, silent), "{line}");
@@ -351,7 +378,11 @@ mod tests {
             for _ in 0..next() % 60 {
                 line.push(letters[next() as usize % letters.len()]);
             }
-            match parse(&line, 20) {
+            let limits = Limits {
+                key_size_max: 20,
+                keys_max: 10,
+            };
+            match parse(&line, limits) {
                 Ok(Request::Store(store)) => assert!(store.key.len() <= 20),
                 Ok(Request::MetaSet(set)) => assert!(set.key.len() <= 20),
                 Ok(Request::Get(get)) => assert!(get.keys.clone().all(|key| key.len() <= 20)),
