@@ -91,10 +91,7 @@ impl Session {
         let (Some(_), Some(limit)) = (class.and_then(parse_u64), limit.and_then(parse_u64)) else {
             return self.out.line(b"CLIENT_ERROR bad command line");
         };
-        talk.listing = Some(Box::new(Listing::new(
-            &self.cache,
-            What::CacheDump { limit },
-        )));
+        talk.listing = Some(Box::new(Listing::new(&self.cache, What::Items { limit })));
     }
 
     /// Quiet whatever else the line says, if its last word is noreply.
@@ -151,8 +148,8 @@ impl Session {
 
     fn lru_crawler(&mut self, talk: &mut Talk, mut words: Words<'_>) {
         let what = match words.next() {
-            Some(b"metadump") => What::MetaDump,
-            Some(b"mgdump") => What::MgDump,
+            Some(b"metadump") => What::Metadump,
+            Some(b"mgdump") => What::Mgdump,
             Some(b"crawl" | b"sleep" | b"tocrawl") if words.next().is_none() => {
                 return self.bad_line()
             }

@@ -16,10 +16,10 @@ const CACHE_DUMP_BYTES_MAX: u64 = 2 << 20;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
-    MetaDump,
-    MgDump,
+    Metadump,
+    Mgdump,
     /// `limit` keys; 0: as many as fit.
-    CacheDump {
+    Items {
         limit: u64,
     },
 }
@@ -46,16 +46,16 @@ impl Listing {
         let before = out.len();
         let (what, listed) = (self.what, &mut self.listed);
         let more = self.scan.step(|key, meta| {
-            if let What::CacheDump { limit } = what {
+            if let What::Items { limit } = what {
                 if limit > 0 && *listed >= limit {
                     return;
                 }
             }
             *listed += 1;
             match what {
-                What::MetaDump => metadump(out, key, meta),
-                What::MgDump => mgdump(out, key),
-                What::CacheDump { .. } => cachedump(out, key, meta),
+                What::Metadump => metadump(out, key, meta),
+                What::Mgdump => mgdump(out, key),
+                What::Items { .. } => cachedump(out, key, meta),
             }
         });
         self.listed_bytes += (out.len() - before) as u64;
@@ -64,7 +64,7 @@ impl Listing {
 
     fn is_full(&self) -> bool {
         match self.what {
-            What::CacheDump { limit } => {
+            What::Items { limit } => {
                 self.listed_bytes >= CACHE_DUMP_BYTES_MAX || (limit > 0 && self.listed >= limit)
             }
             _ => false,
@@ -84,7 +84,7 @@ impl Session {
             }
         }
         let end: &[u8] = match listing.what {
-            What::MgDump => b"EN",
+            What::Mgdump => b"EN",
             _ => b"END",
         };
         self.out.line(end);
@@ -101,9 +101,9 @@ fn metadump(out: &mut Vec<u8>, key: &[u8], meta: &Meta) {
         .expires_at_ms
         .map_or("-1".to_string(), |at| (at / 1000).to_string());
     let mut text = String::with_capacity(96);
-    let written = write!(
+    let written = writeln!(
         text,
-        " exp={expiry} la={} cas={} fetch={} cls=1 size={} flags={}\n",
+        " exp={expiry} la={} cas={} fetch={} cls=1 size={} flags={}",
         marks.last_access_s,
         meta.token.unwrap_or(0),
         if marks.fetched { "yes" } else { "no" },

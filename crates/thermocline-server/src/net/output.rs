@@ -151,7 +151,7 @@ impl Backlog {
     }
 
     fn push_held(&mut self, guard: Guard) {
-        if guard.len() > 0 {
+        if !guard.is_empty() {
             self.pieces.push_back(Piece::Held(guard));
         }
     }
