@@ -95,8 +95,8 @@ impl Lane {
         }
     }
 
-    /// Takes the segment out of the lane if `word` still stands, and seals it.
-    fn seal(&self, word: u64, books: &dyn LaneBooks) {
+    /// Takes the segment out of the lane if `word` still stands, and seals it. Whether it did.
+    fn seal(&self, word: u64, books: &dyn LaneBooks) -> bool {
         let taken = self
             .word
             .compare_exchange(word, NONE, Ordering::AcqRel, Ordering::Relaxed);
@@ -104,6 +104,7 @@ impl Lane {
             let (id, offset) = split(word);
             books.sealing(id, offset as usize * UNIT_BYTES, self.fresh);
         }
+        taken.is_ok()
     }
 
     fn open_next(&self, segments: &Segments, opening: Opening, books: &dyn LaneBooks) -> bool {
@@ -128,8 +129,8 @@ impl Lane {
             if word >= NONE {
                 return false;
             }
-            self.seal(word, books);
-            if self.word.load(Ordering::Relaxed) != word {
+            // Lost to a reservation: it still is open.
+            if self.seal(word, books) {
                 return true;
             }
         }
