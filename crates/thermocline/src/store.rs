@@ -179,6 +179,7 @@ impl Store {
     }
 
     /// As `find`, and collects the places that only shared the tag.
+    #[inline(always)]
     pub(crate) fn find_for_write(
         &self,
         hash: u64,

@@ -211,10 +211,10 @@ enum Try {
     NoIndex,
 }
 
-/// What was there under the key, after gone items are taken for absent.
+/// What was found under the key.
 struct Old<'a> {
-    found: Option<Found>,
-    seen: Option<Seen<'a>>,
+    found: Found,
+    seen: Seen<'a>,
     /// There is an item, but its time is over.
     over: bool,
 }
@@ -235,6 +235,16 @@ struct Written {
     place: Place,
     bytes: usize,
     expires_ms: u64,
+}
+
+/// The answer when the condition does not hold where there is nothing.
+fn refusal_of_none(condition: Condition) -> Option<Stored> {
+    match condition {
+        Condition::Always | Condition::Absent => None,
+        Condition::Present => Some(Stored::NotStored),
+        Condition::Token(_) => Some(Stored::NotFound),
+        Condition::Version(_) => Some(Stored::Exists),
+    }
 }
 
 impl Inner {
@@ -364,83 +374,62 @@ impl Inner {
         Err(Error::NoRoom)
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_store(&self, write: &mut Write<'_, '_>) -> Try {
         let store = &self.store;
         let pin = store.pin();
-        let Some(old) = self.old(write.hash, write.new.record.key, &mut write.rejected) else {
+        let key = write.new.record.key;
+        let Some(found) = store.find_for_write(write.hash, key, &mut write.rejected) else {
+            return match refusal_of_none(write.condition) {
+                Some(answer) => Try::Done(answer),
+                None => self.append_record(&pin, None, write),
+            };
+        };
+        let Some(old) = self.old(found) else {
             return Try::Again;
         };
-        if let Some(refusal) = self.refusal(&old, write.condition) {
-            return refusal;
-        }
-        if let (Some(seen), Some(found), false) = (&old.seen, &old.found, old.over) {
-            if seen.item.fits(seen.header, write.new) {
-                if let Some(done) = self.overwrite(&pin, seen, found, write) {
-                    return done;
-                }
+        if write.condition != Condition::Always {
+            if let Some(answer) = self.refusal(&old, write.condition) {
+                return Try::Done(answer);
             }
         }
-        self.append_record(&pin, &old, write)
+        if !old.over && old.seen.item.fits(old.seen.header, write.new) {
+            if let Some(done) = self.overwrite(&pin, &old, write) {
+                return done;
+            }
+        }
+        self.append_record(&pin, Some(&old), write)
     }
 
-    /// What is under the key. None: it is being written this moment.
+    /// What was found under the key. None: it is being written this moment.
     #[inline(always)]
-    fn old<'a>(&'a self, hash: u64, key: &[u8], rejected: &mut Rejected) -> Option<Old<'a>> {
+    fn old(&self, found: Found) -> Option<Old<'_>> {
         let store = &self.store;
-        let Some(found) = store.find_for_write(hash, key, rejected) else {
-            return Some(Old {
-                found: None,
-                seen: None,
-                over: false,
-            });
-        };
         let seen = store.see(found.slot.place())?;
         let over = store.is_gone(seen.place, &seen.fields);
-        if !seen.header.still(seen.item.header_after_copy()) {
-            return None;
-        }
-        Some(Old {
-            found: Some(found),
-            seen: Some(seen),
-            over,
-        })
+        let whole = seen.header.still(seen.item.header_after_copy());
+        whole.then_some(Old { found, seen, over })
     }
 
-    /// The answer when the condition does not hold.
-    #[inline(always)]
-    fn refusal(&self, old: &Old<'_>, condition: Condition) -> Option<Try> {
-        if condition == Condition::Always {
-            return None;
+    /// The answer when the condition does not hold for what was found.
+    fn refusal(&self, old: &Old<'_>, condition: Condition) -> Option<Stored> {
+        if old.over {
+            return refusal_of_none(condition);
         }
-        let live = old.seen.as_ref().filter(|_| !old.over);
-        let answer = match (condition, live) {
-            (Condition::Always, _) => return None,
-            (Condition::Absent, None) | (Condition::Present, Some(_)) => return None,
-            (Condition::Absent, Some(_)) | (Condition::Present, None) => Stored::NotStored,
-            (Condition::Token(_), None) => Stored::NotFound,
-            (Condition::Token(token), Some(seen)) if self.store.token(seen) == token => {
-                return None
-            }
-            (Condition::Token(_), Some(_)) => Stored::Exists,
-            (Condition::Version(version), Some(seen)) if self.version(seen) == version => {
-                return None
-            }
-            (Condition::Version(_), _) => Stored::Exists,
+        let holds = match condition {
+            Condition::Always | Condition::Present => true,
+            Condition::Absent => return Some(Stored::NotStored),
+            Condition::Token(token) => self.store.token(&old.seen) == token,
+            Condition::Version(version) => self.version(&old.seen) == version,
         };
-        Some(Try::Done(answer))
+        (!holds).then_some(Stored::Exists)
     }
 
     /// Overwrites an item that `fits` in place. None: it may not be; go by append.
     #[inline]
-    fn overwrite(
-        &self,
-        pin: &Pin,
-        seen: &Seen<'_>,
-        found: &Found,
-        write: &mut Write<'_, '_>,
-    ) -> Option<Try> {
+    fn overwrite(&self, pin: &Pin, old: &Old<'_>, write: &mut Write<'_, '_>) -> Option<Try> {
         let store = &self.store;
+        let seen = &old.seen;
         if seen.header.busy() || !seen.item.try_lock(seen.header) {
             // A mover has frozen it (or a reader of the token changed the header): its slot turns soon.
             return Some(Try::Again);
@@ -460,7 +449,7 @@ impl Inner {
         if seen.fields.expires_ms != fields.expires_ms {
             self.rebook_expiry(seen, fields.expires_ms);
         }
-        store.index.bump(found);
+        store.index.bump(&old.found);
         let counter = match seen.layout.reserved == write.new.bytes {
             true => Counter::EqualSizeInPlace,
             false => Counter::OtherInPlace,
@@ -487,11 +476,11 @@ impl Inner {
     }
 
     #[inline(never)]
-    fn append_record(&self, pin: &Pin, old: &Old<'_>, write: &mut Write<'_, '_>) -> Try {
+    fn append_record(&self, pin: &Pin, old: Option<&Old<'_>>, write: &mut Write<'_, '_>) -> Try {
         let store = &self.store;
         let new = write.new;
-        let pool = match &old.seen {
-            Some(seen) => store.segments.of(seen.place).pool(),
+        let pool = match old {
+            Some(old) => store.segments.of(old.seen.place).pool(),
             None => store.admit(pin, write.hash, new.bytes),
         };
         let Reserved::At(place) = store.reserve(pin, pool, new.bytes, !new.small) else {
@@ -517,10 +506,8 @@ impl Inner {
             store.bury(place, new.bytes, 0);
             return outcome;
         };
-        let replaced_equal = old
-            .seen
-            .as_ref()
-            .is_some_and(|seen| !old.over && seen.layout.reserved == new.bytes);
+        let replaced_equal =
+            old.is_some_and(|old| !old.over && old.seen.layout.reserved == new.bytes);
         if replaced_equal {
             store.counters.one(pin, Counter::EqualSizeElsewhere);
         }
@@ -539,7 +526,7 @@ impl Inner {
         pin: &Pin,
         hash: u64,
         written: Written,
-        old: &Old<'_>,
+        old: Option<&Old<'_>>,
         rejected: &[Place],
         condition: Condition,
         gone: &mut Option<Box<Gone>>,
@@ -550,22 +537,22 @@ impl Inner {
             expires_ms,
         } = written;
         let store = &self.store;
-        if let Some(seen) = &old.seen {
+        if let Some(Old { seen, over, .. }) = old {
             if seen.header.busy() || !seen.item.try_lock(seen.header) {
                 return Try::Again;
             }
             // Flushed since it was looked at: what rests on it must not live on behind the mark. (While
             // a flush takes its mark no segment is opened, so the new record is dark too or this sees it.)
             let flushed = store.flush.birth.load(Ordering::Acquire);
-            let dark = !old.over && store.segments.of(seen.place).birth() <= flushed;
+            let dark = !over && store.segments.of(seen.place).birth() <= flushed;
             if dark && condition != Condition::Always {
                 seen.item.unlock(seen.header);
                 return Try::Again;
             }
         }
-        let expected = old.seen.as_ref().map(|seen| seen.place);
-        let counter = match (&old.found, old.over) {
-            (Some(found), false) => Some(found.slot.bumped().counter()),
+        let expected = old.map(|old| old.seen.place);
+        let counter = match old {
+            Some(old) if !old.over => Some(old.found.slot.bumped().counter()),
             _ => Some(0),
         };
         let rehash = |place: Place| store.rehash(place);
@@ -575,7 +562,7 @@ impl Inner {
         match published {
             Publish::Done => {}
             Publish::Changed | Publish::NoRoom => {
-                if let Some(seen) = &old.seen {
+                if let Some(Old { seen, .. }) = old {
                     seen.item.unlock(seen.header);
                 }
                 return match published {
@@ -588,10 +575,11 @@ impl Inner {
         store
             .counters
             .add(pin, Counter::InsertedBytes, bytes as u64);
-        let Some(seen) = &old.seen else {
+        let Some(old) = old else {
             store.counters.one(pin, Counter::Inserts);
             return Try::Done(Stored::Stored(None));
         };
+        let seen = &old.seen;
         let cause = match old.over {
             true => Cause::Expired,
             false => Cause::Replaced,
@@ -632,20 +620,29 @@ impl Inner {
             let mut gone = None;
             let outcome = {
                 let pin = self.store.pin();
-                match self.old(hash, key, &mut rejected) {
-                    None => Try::Again,
-                    Some(old) => match self.refusal(&old, condition) {
-                        Some(refusal) => refusal,
-                        None => self.publish(
+                let found = self.store.find_for_write(hash, key, &mut rejected);
+                let old = found.map(|found| self.old(found));
+                let refused = match &old {
+                    None => refusal_of_none(condition),
+                    Some(Some(old)) => self.refusal(old, condition),
+                    Some(None) => None,
+                };
+                match (refused, old) {
+                    (Some(answer), _) => Try::Done(answer),
+                    (None, Some(None)) => Try::Again,
+                    (None, old) => {
+                        let old = old.flatten();
+                        let rejected = rejected.places();
+                        self.publish(
                             &pin,
                             hash,
                             written,
-                            &old,
-                            rejected.places(),
+                            old.as_ref(),
+                            rejected,
                             condition,
                             &mut gone,
-                        ),
-                    },
+                        )
+                    }
                 }
             };
             if let Some(gone) = gone {

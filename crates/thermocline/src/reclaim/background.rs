@@ -114,12 +114,19 @@ fn run(work: &impl Work, bell: &Bell) {
         if !stopping(bell) && reclaim.sweep(store, SWEEP_SHARE) {
             bell.ring();
         }
-        let spare = store.segments.could_add() > super::Reclaim::high(store);
-        if spare {
-            store.segments.extents().warm_one();
-        }
+        warm_ahead(store);
         reclaim.fit_ghosts_locked(store);
         reclaim.forget_flush(store);
+    }
+}
+
+/// Touches one extent ahead for segments and one for the index, as long as there is budget to spare.
+fn warm_ahead(store: &Store) {
+    if store.segments.could_add() > super::Reclaim::high(store) {
+        store.segments.extents().warm_one();
+        store.index.extents().warm_one();
+    } else {
+        store.index.extents().drop_warm();
     }
 }
 
