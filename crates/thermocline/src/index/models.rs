@@ -17,7 +17,7 @@ use shuttle::thread;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// Schedules of each kind a model must hold in; SCHEDULES=n for more.
-const SCHEDULES: usize = 5_000;
+const SCHEDULES: usize = 2_000;
 /// Schedules in which a model must notice that a line is gone: the rarest needs one preemption between
 /// two loads among 2,000 steps.
 const MUTANT_SCHEDULES: usize = 400_000;

@@ -258,3 +258,19 @@ impl Found {
         self.at
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+impl Index {
+    /// Buckets a miss of this hash reads.
+    pub(super) fn buckets_of_miss(&self, hash: u64) -> usize {
+        self.first_look(hash).map_or(0, |view| {
+            1 + view.block().reach(view.block().code(view.home))
+        })
+    }
+
+    /// Whether a found slot lies in its home bucket.
+    pub(super) fn is_at_home(&self, hash: u64, found: &Found) -> bool {
+        self.first_look(hash)
+            .is_some_and(|view| view.bucket(0) == found.at & !63)
+    }
+}

@@ -163,6 +163,34 @@ fn grows_to_ten_million_in_ten_bytes_an_item() {
 }
 
 #[test]
+#[ignore = "a count over the last doubling before 2 M items: 1 s"]
+fn buckets_read() {
+    let (index, items) = (index_for(300 << 20), 2_000_000);
+    let (mut miss, mut home, mut looks) = (0, 0, 0);
+    let (mut bytes, mut points) = (0.0, 0);
+    for key in 0..items {
+        assert_eq!(put(&index, key, place(key, 0)), Publish::Done);
+        if key >= items / 2 && key % 50_000 == 0 {
+            (bytes, points) = (bytes + index.used_bytes() as f64 / key as f64, points + 1);
+            for n in 0..20_000 {
+                miss += index.buckets_of_miss(hash(items + key + n));
+                let hash = hash(n * 40);
+                let found = index.find(hash, |place| key_of(place) == n * 40).unwrap();
+                home += index.is_at_home(hash, &found) as usize;
+                looks += 1;
+            }
+        }
+    }
+    let share = |count: usize| count as f64 / looks as f64;
+    println!(
+        "a miss reads {:.2} buckets, {:.3} of the items lie at home, {:.2} bytes an item",
+        share(miss),
+        share(home),
+        bytes / points as f64
+    );
+}
+
+#[test]
 fn tiny_items_outgrow_the_directory_and_move_to_the_fine_one() {
     // 1 MiB of memory: 28 words. 100,000 items of 10 bytes.
     let index = index_for(1 << 20);
@@ -377,7 +405,7 @@ fn a_walk_meets_every_key_that_stays_once_while_the_index_grows() {
     }
     let (mut cursor, mut out, mut next) = (Cursor::default(), Vec::new(), 5_000);
     while index.scan(&mut cursor, &mut out) {
-        for _ in 0..400 {
+        for _ in 0..700 {
             assert_eq!(put(&index, next, place(next, 0)), Publish::Done);
             next += 1;
         }

@@ -10,9 +10,9 @@
 //! asm block, which may have written anything as far as the compiler knows.
 
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(shuttle))))]
-pub(crate) use portable::{Bucket, Words};
+pub(crate) use portable::Words;
 #[cfg(all(target_arch = "x86_64", not(miri), not(shuttle)))]
-pub(crate) use sse2::{Bucket, Words};
+pub(crate) use sse2::Words;
 
 use super::Region;
 
