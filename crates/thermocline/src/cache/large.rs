@@ -199,6 +199,8 @@ impl Writer {
     /// Publishes the value. Panics if bytes are missing.
     pub fn commit(mut self) -> Result<Stored, Error> {
         assert_eq!(self.remaining(), 0, "bytes are missing");
+        // A flush that fell due while the bytes arrived goes first: the value is written now.
+        self.inner.carry_out_flush();
         let stored = match &self.body {
             Body::Small(value) => {
                 let mut record = Measured::new(Record {

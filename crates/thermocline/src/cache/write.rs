@@ -252,10 +252,16 @@ impl Inner {
     /// that it does not take this write with it.
     #[inline]
     pub(crate) fn begin_write(&self, key: &[u8]) -> Result<(), Error> {
+        self.carry_out_flush();
+        self.check_key(key)
+    }
+
+    /// Carries out a flush that is due.
+    #[inline]
+    pub(crate) fn carry_out_flush(&self) {
         if self.flush_is_due() {
             self.flush_now();
         }
-        self.check_key(key)
     }
 
     #[inline]
