@@ -4,7 +4,7 @@
 use anyhow::{bail, Context, Result};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ pub struct Server {
 
 impl Server {
     /// Starts `binary` with one worker thread and `memory_mib` of memory.
-    pub fn start(product: Product, binary: &PathBuf, memory_mib: u64) -> Result<Server> {
+    pub fn start(product: Product, binary: &Path, memory_mib: u64) -> Result<Server> {
         let port = free_port()?;
         let mut command = Command::new(binary);
         match product {
@@ -77,7 +77,7 @@ impl Server {
         Ok(server)
     }
 
-    fn wait_until_it_accepts(&mut self, binary: &PathBuf) -> Result<()> {
+    fn wait_until_it_accepts(&mut self, binary: &Path) -> Result<()> {
         let start = Instant::now();
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             if let Some(status) = self.child.try_wait()? {

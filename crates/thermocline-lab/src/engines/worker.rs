@@ -82,7 +82,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             spec,
             stream: Stream::new(&spec.mix, lane),
             chunk: Chunk::default(),
-            value: (0..value_bytes_max).map(|_| random.next() as u8).collect(),
+            value: (0..value_bytes_max).map(|_| random.word() as u8).collect(),
             out: Vec::with_capacity(value_bytes_max),
         }
     }

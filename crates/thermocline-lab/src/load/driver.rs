@@ -74,7 +74,7 @@ impl Driver {
             turn: 0,
             patrol_ns: PATROL_NS,
         }
-        .to_the_end()
+        .finish()
     }
 }
 
@@ -92,7 +92,7 @@ struct Run<'a, 'd> {
 }
 
 impl Run<'_, '_> {
-    fn to_the_end(mut self) -> Result<Outcome> {
+    fn finish(mut self) -> Result<Outcome> {
         let cpu_before = thread_cpu_ns();
         let mut events = Events::with_capacity(1024);
         for index in 0..self.driver.connections.len() {

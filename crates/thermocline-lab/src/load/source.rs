@@ -55,7 +55,7 @@ impl Source {
                 value_bytes: mix.sizes.of(index, 0),
                 kind: Kind::Write,
             },
-            Source::Mix(stream) => stream.next(),
+            Source::Mix(stream) => stream.next_op(),
         }
     }
 }

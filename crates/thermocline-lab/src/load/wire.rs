@@ -30,7 +30,7 @@ impl Payload {
         let mut random = crate::workload::Random::new(seed);
         let mut bytes = vec![0u8; bytes_max as usize];
         for word in bytes.chunks_mut(8) {
-            let next = random.next().to_le_bytes();
+            let next = random.word().to_le_bytes();
             word.copy_from_slice(&next[..word.len()]);
         }
         Payload { bytes }

@@ -30,7 +30,7 @@ impl Random {
     }
 
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GOLDEN);
         mix(self.state)
     }
@@ -38,13 +38,13 @@ impl Random {
     /// Uniform in [0, bound); bound > 0. The bias of the multiply is bound / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Uniform in [0, 1), 53 bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
-        to_unit(self.next())
+        to_unit(self.word())
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     fn the_stream_is_the_published_splitmix64() {
         // First words of splitmix64 from state 1234567, as in its author's reference program.
         let mut random = Random::new(1234567);
-        let words: Vec<u64> = (0..3).map(|_| random.next()).collect();
+        let words: Vec<u64> = (0..3).map(|_| random.word()).collect();
         assert_eq!(
             words,
             [
@@ -77,7 +77,7 @@ mod tests {
     fn lanes_differ_and_bounds_hold() {
         let mut a = Random::lane(7, 0);
         let mut b = Random::lane(7, 1);
-        assert_ne!(a.next(), b.next());
+        assert_ne!(a.word(), b.word());
         let mut seen = [0u32; 10];
         for _ in 0..10_000 {
             seen[a.below(10) as usize] += 1;

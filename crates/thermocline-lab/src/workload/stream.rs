@@ -85,9 +85,9 @@ impl Stream {
     }
 
     #[inline]
-    pub fn next(&mut self) -> Op {
+    pub fn next_op(&mut self) -> Op {
         let id = self.ranks.sample(&mut self.random);
-        let word = self.random.next();
+        let word = self.random.word();
         let kind = if word >> 11 < self.write_below {
             Kind::Write
         } else {
@@ -109,7 +109,7 @@ impl Stream {
     pub fn fill(&mut self, chunk: &mut Chunk, count: usize) {
         chunk.clear(self.mix.key_bytes);
         for _ in 0..count {
-            let op = self.next();
+            let op = self.next_op();
             chunk.push(op);
         }
     }
@@ -154,7 +154,7 @@ mod tests {
             "{writes} writes of 20,000 at 90/10"
         );
         for op in &chunk.ops {
-            let again = b.next();
+            let again = b.next_op();
             assert_eq!(
                 (op.id, op.value_bytes, op.kind),
                 (again.id, again.value_bytes, again.kind)
@@ -173,7 +173,7 @@ mod tests {
                 },
                 1,
             );
-            assert!((0..10_000).all(|_| stream.next().kind == kind));
+            assert!((0..10_000).all(|_| stream.next_op().kind == kind));
         }
     }
 

@@ -132,10 +132,10 @@ fn serve(stream: TcpStream, fault: Fault, seen: &Seen) -> std::io::Result<()> {
 
 fn write(key: &str, value: Vec<u8>, fault: Fault, seen: &Seen) -> Option<&'static str> {
     let number = seen.writes.fetch_add(1, Ordering::SeqCst) + 1;
-    if matches!(fault, Fault::RefuseWrites(n) if number % n == 0) {
+    if matches!(fault, Fault::RefuseWrites(n) if number.is_multiple_of(n)) {
         return Some("SERVER_ERROR out of memory storing object");
     }
-    if fault == Fault::ForgetHalf && key.as_bytes()[key.len() - 1] % 2 == 0 {
+    if fault == Fault::ForgetHalf && key.as_bytes()[key.len() - 1].is_multiple_of(2) {
         return None;
     }
     seen.store

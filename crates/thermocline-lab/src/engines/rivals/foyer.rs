@@ -2,14 +2,14 @@
 //! that threads rarely meet.
 
 use super::super::subject::{Found, Reading, Subject};
-use super::Room;
+use super::{Key, Room};
 use bytes::Bytes;
 use foyer_memory::{Cache, CacheBuilder, CacheProperties, S3FifoConfig};
 
 /// Capacity is split among shards, so more of them than locks need would only refuse large values.
 const SHARDS_PER_THREAD: usize = 8;
 
-pub struct Foyer(Cache<Box<[u8]>, Bytes, ahash::RandomState, CacheProperties>);
+pub struct Foyer(Cache<Key, Bytes, ahash::RandomState, CacheProperties>);
 
 impl Foyer {
     pub fn new(room: Room) -> Self {
@@ -20,7 +20,7 @@ impl Foyer {
             .with_shards(shards)
             .with_eviction_config(S3FifoConfig::default())
             .with_hash_builder(ahash::RandomState::new())
-            .with_weighter(move |key: &Box<[u8]>, value: &Bytes| room.weight(key, value) as usize)
+            .with_weighter(move |key: &Key, value: &Bytes| room.weight(key, value) as usize)
             .build();
         Foyer(cache)
     }

@@ -12,6 +12,9 @@ pub use moka::Moka;
 pub use quick_cache::QuickCache;
 pub use segcache::{SegPolicy, Segcache};
 
+/// Their key type. Values are `Bytes`.
+type Key = Box<[u8]>;
+
 /// What every rival is built from.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {

@@ -1,17 +1,17 @@
 //! moka's sync cache: W-TinyLFU, weigher in bytes.
 
 use super::super::subject::{Found, Reading, Subject};
-use super::Room;
+use super::{Key, Room};
 use bytes::Bytes;
 
-pub struct Moka(::moka::sync::Cache<Box<[u8]>, Bytes, ahash::RandomState>);
+pub struct Moka(::moka::sync::Cache<Key, Bytes, ahash::RandomState>);
 
 impl Moka {
     pub fn new(room: Room) -> Self {
         let cache = ::moka::sync::Cache::builder()
             .max_capacity(room.bytes)
             .initial_capacity(room.items as usize)
-            .weigher(move |key: &Box<[u8]>, value: &Bytes| {
+            .weigher(move |key: &Key, value: &Bytes| {
                 room.weight(key, value).min(u64::from(u32::MAX)) as u32
             })
             .build_with_hasher(ahash::RandomState::new());

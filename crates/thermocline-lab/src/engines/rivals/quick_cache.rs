@@ -1,20 +1,20 @@
 //! quick_cache's sync cache: Clock-PRO, weighter in bytes, its default (fast) hasher and shard count.
 
 use super::super::subject::{Found, Reading, Subject};
-use super::Room;
+use super::{Key, Room};
 use ::quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use bytes::Bytes;
 
 #[derive(Clone)]
 struct ByBytes(Room);
 
-impl Weighter<Box<[u8]>, Bytes> for ByBytes {
-    fn weight(&self, key: &Box<[u8]>, value: &Bytes) -> u64 {
+impl Weighter<Key, Bytes> for ByBytes {
+    fn weight(&self, key: &Key, value: &Bytes) -> u64 {
         self.0.weight(key, value)
     }
 }
 
-pub struct QuickCache(::quick_cache::sync::Cache<Box<[u8]>, Bytes, ByBytes>);
+pub struct QuickCache(::quick_cache::sync::Cache<Key, Bytes, ByBytes>);
 
 impl QuickCache {
     pub fn new(room: Room) -> Self {
