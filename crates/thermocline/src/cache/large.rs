@@ -4,7 +4,8 @@
 //! the head is published the segments written to are counted (`writers`) and not drained. Chunks are cut
 //! to fill the open segment's tail, so that large values waste no more room than small ones.
 
-use super::write::{condition, Condition, SetOptions, Stored};
+use super::options::{SetOptions, Stored};
+use super::write::{condition, Condition};
 use super::{Cache, Inner};
 use crate::error::Error;
 use crate::item::{long_bytes, Fields, Kind, Measured, Record, CHUNK_PREFIX};
@@ -62,7 +63,7 @@ impl Cache {
         let fields = self.inner.fields(options);
         let condition = condition(options.mode);
         let mut writer = self.inner.writer(key, value_bytes, fields, condition);
-        writer.removes_old = options.mode == super::write::Mode::Set;
+        writer.removes_old = options.mode == super::options::Mode::Set;
         writer.want_token = options.want_token;
         Ok(writer)
     }

@@ -5,19 +5,21 @@
 
 mod admin;
 mod large;
+mod options;
 mod read;
 mod scan;
 mod update;
 mod value;
+mod version;
 mod write;
 
 pub use admin::Stats;
 pub use large::Writer;
+pub use options::{Expiry, Mode, SetOptions, Stored};
 pub(crate) use scan::Heat;
 pub use scan::{Keys, Removal, Scan};
 pub use update::{Change, NewValue, Updated, View};
 pub use value::{Guard, Marks, Meta, ReadSink, Want};
-pub use write::{Expiry, Mode, SetOptions, Stored};
 
 use crate::clock::Time;
 use crate::config::Config;

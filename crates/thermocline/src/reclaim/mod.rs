@@ -10,26 +10,24 @@
 //! Must hold: no lock but this one is held while a pin waits; callbacks run with neither.
 
 mod background;
+mod choose;
 mod drain;
+mod free;
 mod moving;
 
 pub(crate) use background::{Background, Bell, Work};
 pub(crate) use drain::describe;
 
 use crate::config::{
-    Cause, CONDEMNED_MIN, CONDEMNED_SHARE, FRESH_SHARE, GHOSTS_PER_ITEM, REFUSE_AFTER,
-    SHRINK_AFTER, STALL_WAIT,
+    Cause, CONDEMNED_MIN, CONDEMNED_SHARE, REFUSE_AFTER, SHRINK_AFTER, STALL_WAIT,
 };
-use crate::ghost::Ghosts;
 use crate::location::Place;
 use crate::metrics::Counter;
-use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
 use crate::segment::{SegmentId, State};
-use crate::store::{Store, NO_MAIN, RESERVE_SEGMENTS};
+use crate::store::{Store, RESERVE_SEGMENTS};
 use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use drain::Drain;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Items a direct pass looks at before it lets go of the lock.
@@ -279,318 +277,6 @@ impl Reclaim {
         Progress::Some
     }
 
-    /// Takes newly sealed segments into the queues.
-    fn queue_sealed(&self, store: &Store, books: &mut Books) {
-        let sealed = std::mem::take(&mut *lock(&store.sealed));
-        for id in sealed {
-            let segment = store.segment(id);
-            books.sealed_bytes[pool_at(segment.pool())] += segment.used() as u64;
-            match segment.pool() {
-                Pool::Probation => books.probation.push_back(id),
-                Pool::Main => {
-                    let generation = segment.generation();
-                    let at = books
-                        .main
-                        .partition_point(|&other| store.segment(other).generation() <= generation);
-                    books.main.insert(at, id);
-                }
-            }
-        }
-        self.publish_oldest(store, books);
-    }
-
-    fn publish_oldest(&self, store: &Store, books: &Books) {
-        let oldest = books
-            .main
-            .front()
-            .map_or(NO_MAIN, |&id| store.segment(id).generation());
-        store.facts.oldest_main.store(oldest, Ordering::Relaxed);
-    }
-
-    /// Frees what no pin and no guard holds any more. True if anything came free.
-    fn free_condemned(&self, store: &Store, books: &mut Books) -> bool {
-        let mut freed = false;
-        if books
-            .condemned
-            .front()
-            .is_some_and(|&(_, epoch)| !store.domain.passed(epoch))
-        {
-            // Two steps are needed; without other pinned threads both succeed at once.
-            let _ = store.domain.try_advance() && store.domain.try_advance();
-        }
-        for _ in 0..books.condemned.len() {
-            let Some((id, epoch)) = books.condemned.pop_front() else {
-                break;
-            };
-            let segment = store.segment(id);
-            // In this order: a reader takes its hold while it is pinned.
-            let passed = store.domain.passed(epoch);
-            if !passed || segment.holds.load(Ordering::SeqCst) != 0 {
-                books.condemned.push_back((id, epoch));
-                continue;
-            }
-            store.segments.free_condemned(id);
-            self.condemned_bytes
-                .fetch_sub(store.segments.bytes() as u64, Ordering::Relaxed);
-            freed = true;
-        }
-        if freed {
-            while self.owes(store) && store.segments.give_back_extent() {}
-            self.freed.notify_all();
-        }
-        freed
-    }
-
-    /// Chooses and starts the next drain. False: nothing can be drained now.
-    fn start(&self, store: &Store, books: &mut Books) -> bool {
-        let waiting = books.condemned.len();
-        let enough = self.available(store) + waiting > Reclaim::high(store) && !self.owes(store);
-        if self.condemned_bytes() >= Reclaim::condemned_cap(store) || waiting > 0 && enough {
-            // Evicting more would free no sooner: wait for the pins.
-            return false;
-        }
-        // What was sealed a moment ago can be drained two epochs later.
-        let _ = store.domain.try_advance() && store.domain.try_advance();
-        if self.owes(store) {
-            if store.segments.give_back_extent() {
-                return true;
-            }
-            if let Some(started) = self.start_emptying(store, books) {
-                return started;
-            }
-        }
-        let facts = self.pool_facts(store, books);
-        let evict = self.evict.load(Ordering::Relaxed);
-        match policy::next(&store.setting, &facts) {
-            Next::Expire(candidate) | Next::Compact(candidate) => {
-                let id = SegmentId(candidate.segment);
-                let mode = drain::Mode::Compact;
-                self.unqueue(store, books, id) && self.begin(store, books, id, mode)
-            }
-            _ if !evict => false,
-            Next::Drain(pool) => self.start_oldest(store, books, pool),
-            Next::Seal(pool) => {
-                let mut closed = false;
-                for lane in store.lanes.of_pool(pool) {
-                    closed |= lane.close(store);
-                }
-                if !closed && pool == Pool::Main {
-                    closed |= store.lanes.survivors.close(store);
-                    closed |= store.lanes.compaction.close(store);
-                }
-                closed
-            }
-            Next::Nothing => false,
-        }
-    }
-
-    /// Drains the oldest segment of a pool that nobody is still writing in.
-    fn start_oldest(&self, store: &Store, books: &mut Books, pool: Pool) -> bool {
-        let queue = match pool {
-            Pool::Probation => &books.probation,
-            Pool::Main => &books.main,
-        };
-        let Some(id) = queue.iter().copied().find(|&id| is_settled(store, id)) else {
-            return false;
-        };
-        let mode = match pool {
-            Pool::Probation => drain::Mode::Probation,
-            Pool::Main => drain::Mode::Main,
-        };
-        self.unqueue(store, books, id) && self.begin(store, books, id, mode)
-    }
-
-    /// Drains what is left in the extent that is to be given back.
-    fn start_emptying(&self, store: &Store, books: &mut Books) -> Option<bool> {
-        let segments = store.segments.empty_one_extent();
-        for lane in store.lanes.all() {
-            if lane.open().is_some_and(|(id, _)| segments.contains(&id)) {
-                lane.close(store);
-            }
-        }
-        self.queue_sealed(store, books);
-        let sealed = segments
-            .into_iter()
-            .find(|&id| store.segment(id).state() == State::Sealed && is_settled(store, id))?;
-        let mode = match store.segment(sealed).pool() {
-            Pool::Probation => drain::Mode::Probation,
-            Pool::Main => drain::Mode::Empty,
-        };
-        Some(self.unqueue(store, books, sealed) && self.begin(store, books, sealed, mode))
-    }
-
-    fn unqueue(&self, store: &Store, books: &mut Books, id: SegmentId) -> bool {
-        let pool = store.segment(id).pool();
-        let queue = match pool {
-            Pool::Probation => &mut books.probation,
-            Pool::Main => &mut books.main,
-        };
-        let Some(at) = queue.iter().position(|&other| other == id) else {
-            return false;
-        };
-        queue.remove(at);
-        books.sealed_bytes[pool_at(pool)] -= store.segment(id).used() as u64;
-        self.publish_oldest(store, books);
-        true
-    }
-
-    fn begin(&self, store: &Store, books: &mut Books, id: SegmentId, mode: drain::Mode) -> bool {
-        store.segment(id).start_drain();
-        books.drain = Some(Drain::new(id, mode));
-        true
-    }
-
-    /// The drain is done: relink or condemn its segment.
-    fn end(&self, store: &Store, books: &mut Books, drain: Drain) {
-        let id = drain.id();
-        let segment = store.segment(id);
-        let pin = store.pin();
-        if drain.relinks() {
-            let mut generations = lock(&store.generations);
-            let now = generations.relink_main(segment.generation());
-            generations.put_main(segment.used() as u64, crate::generation::Source::New);
-            store.facts.now.store(generations.now(), Ordering::Relaxed);
-            drop(generations);
-            segment.relink(now);
-            books.sealed_bytes[pool_at(Pool::Main)] += segment.used() as u64;
-            books.main.push_back(id);
-            store.counters.one(&pin, Counter::SegmentsRelinked);
-        } else {
-            match segment.pool() {
-                Pool::Main => {
-                    lock(&store.generations).free_main(segment.generation());
-                    store.facts.main_segments.fetch_sub(1, Ordering::Relaxed);
-                }
-                Pool::Probation => {
-                    store
-                        .facts
-                        .probation_segments
-                        .fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-            segment.condemn();
-            self.condemned_bytes
-                .fetch_add(store.segments.bytes() as u64, Ordering::Relaxed);
-            books.condemned.push_back((id, store.domain.epoch()));
-            store.counters.one(&pin, drain.counter());
-        }
-        drop(pin);
-        self.publish_oldest(store, books);
-        self.fit_ghosts(store);
-    }
-
-    fn pool_facts(&self, store: &Store, books: &mut Books) -> PoolFacts {
-        let segment_bytes = store.segments.bytes() as u64;
-        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
-        let side = |pool: Pool, sealed: u32, sealed_bytes: u64| {
-            let open_bytes: u64 = store
-                .lanes
-                .of_pool(pool)
-                .iter()
-                .filter_map(|lane| lane.open())
-                .map(|(_, used)| used as u64)
-                .sum();
-            PoolSide {
-                used_bytes: sealed_bytes + open_bytes,
-                sealed,
-                open_bytes,
-            }
-        };
-        let largest = self.item_bytes_max.load(Ordering::Relaxed);
-        let floor = ((capacity as f64 * FRESH_SHARE) as u64)
-            .max(4 * segment_bytes)
-            .max(largest)
-            .min(capacity / 4);
-        PoolFacts {
-            probation: side(
-                Pool::Probation,
-                books.probation.len() as u32,
-                books.sealed_bytes[0],
-            ),
-            main: side(Pool::Main, books.main.len() as u32, books.sealed_bytes[1]),
-            capacity_bytes: capacity,
-            segment_bytes,
-            fresh_min_bytes: floor,
-            most_freed: self.most_freed(store, books),
-        }
-    }
-
-    /// The segment whose dead and expired bytes are most worth a copy of the rest; looks at a window of
-    /// the table at a time.
-    fn most_freed(&self, store: &Store, books: &mut Books) -> Option<Candidate> {
-        let now_s = store.time.now_s();
-        let queued: usize = books.main.len() + books.probation.len();
-        if queued == 0 {
-            return None;
-        }
-        let window = queued.min(CANDIDATES_MAX);
-        let start = books.candidate_at % queued;
-        books.candidate_at = start + window;
-        let ids = books
-            .main
-            .iter()
-            .chain(books.probation.iter())
-            .cycle()
-            .skip(start)
-            .take(window)
-            .copied();
-        let flushed = store.flush.birth.load(Ordering::Acquire);
-        let candidates = ids.filter(|&id| is_settled(store, id)).map(|id| {
-            let segment = store.segment(id);
-            let gone = segment.birth() <= flushed;
-            Candidate {
-                segment: id.0,
-                pool: segment.pool(),
-                used_bytes: segment.used() as u64,
-                dead_bytes: segment.dead() as u64,
-                expired_bytes: if gone {
-                    segment.live() as u64
-                } else {
-                    segment.expiring.expired(now_s)
-                },
-            }
-        });
-        policy::most_freed(candidates, store.segments.bytes() as u64)
-    }
-
-    /// Makes the ghost table fit the number of items the cache holds. First made when the cache is nearly
-    /// full: a cache that holds everything needs no ghosts.
-    pub(crate) fn fit_ghosts(&self, store: &Store) {
-        let mean = store.policy.mean_size();
-        let have = store.with_ghosts(Ghosts::lines).unwrap_or(0);
-        if mean <= 0.0 || have == 0 && !store.is_nearly_full() {
-            return;
-        }
-        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
-        let ghosts = capacity as f64 / mean * GHOSTS_PER_ITEM;
-        let lines = (ghosts / crate::ghost::GHOSTS_PER_LINE as f64)
-            .ceil()
-            .max(1.0) as u64;
-        let close = have as f64 >= lines as f64 * 0.8 && have as f64 <= lines as f64 * 1.25;
-        if have == 0 || !close {
-            self.replace_ghosts(store, lines);
-        }
-    }
-
-    /// Pays for a table of `lines` and fills it from the old one, or asks for the budget to do so later.
-    fn replace_ghosts(&self, store: &Store, lines: u64) {
-        let bytes = lines * crate::ghost::LINE_BYTES;
-        let before = store.ghost_bytes();
-        if !store.budget.try_charge(bytes) {
-            self.ghosts_want.store(bytes, Ordering::Relaxed);
-            self.withhold(store);
-            return;
-        }
-        self.ghosts_want.store(0, Ordering::Relaxed);
-        self.withhold(store);
-        let now = store.facts.now.load(Ordering::Relaxed);
-        let table = store
-            .with_ghosts(|old| old.resized(lines, now))
-            .unwrap_or_else(|| Ghosts::new(lines));
-        store.set_ghosts(Some(Arc::new(table)));
-        store.budget.uncharge(before);
-    }
-
     /// Empties a segment of which at least `share` is dead, expired or flushed (and worth it to the
     /// policy), though nobody needs room yet. True if it did something.
     pub(crate) fn sweep(&self, store: &Store, share: f64) -> bool {
@@ -692,19 +378,5 @@ impl Reclaim {
     pub(crate) fn queued(&self) -> (usize, usize) {
         let books = lock(&self.books);
         (books.probation.len(), books.main.len())
-    }
-}
-
-/// Whether all who reserved in a sealed segment have published.
-fn is_settled(store: &Store, id: SegmentId) -> bool {
-    let segment = store.segment(id);
-    // In this order: a writer pinned since before the sealing counts itself in before it unpins.
-    store.domain.passed(segment.sealed_epoch()) && segment.writers.load(Ordering::SeqCst) == 0
-}
-
-fn pool_at(pool: Pool) -> usize {
-    match pool {
-        Pool::Probation => 0,
-        Pool::Main => 1,
     }
 }

@@ -1,0 +1,209 @@
+//! Writing a record, and the steps by which its header changes hands.
+
+use super::{
+    token_bit, Fields, Header, Item, Kind, Measured, Record, LONG_PREFIX, PLAIN_MAX, SLACK_MAX,
+    VERSION_MAX,
+};
+use crate::sync::Ordering;
+
+impl Item<'_> {
+    /// Writes a new small item and its header. The place is not yet published.
+    #[inline]
+    pub(crate) fn write_small(&self, new: &Measured<'_>) {
+        let (record, options) = (&new.record, new.options);
+        let key_at = if options != 0 { 5 } else { 4 };
+        self.region.copy_in(self.at + key_at, record.key);
+        let bits = self.write_tail(record, options, options != 0, new.bytes)
+            | token_bit(new)
+            | (record.key.len() as u32) << Header::KEY_SHIFT
+            | (new.bytes as u32 / 4) << Header::UNITS_SHIFT;
+        self.word().store(bits, Ordering::Release);
+    }
+
+    /// Options byte, fields, value and slack: all that an overwrite replaces. Returns the header bits
+    /// OPTIONS and SLACK.
+    #[inline]
+    fn write_tail(&self, record: &Record, options: u8, wide: bool, reserved: usize) -> u32 {
+        let mut bits = 0;
+        let value_at = if wide {
+            bits |= Header::OPTIONS;
+            self.region.copy_in(self.at + 4, &[options]);
+            let fields_at = (5 + record.key.len()).next_multiple_of(4);
+            let (words, count) = record.fields.words();
+            for (i, word) in words[..count].iter().enumerate() {
+                self.region
+                    .u32(self.at + fields_at + 4 * i)
+                    .store(*word, Ordering::Relaxed);
+            }
+            fields_at + 4 * count
+        } else {
+            4 + record.key.len()
+        };
+        self.region.copy_in(self.at + value_at, record.value);
+        let slack = reserved - value_at - record.value.len();
+        if slack > 0 {
+            bits |= Header::SLACK;
+            self.write_slack(reserved, slack);
+        }
+        bits
+    }
+
+    #[inline]
+    fn write_slack(&self, reserved: usize, slack: usize) {
+        debug_assert!(slack <= SLACK_MAX);
+        if slack <= 255 {
+            self.region.copy_in(self.at + reserved - 1, &[slack as u8]);
+        } else {
+            let count = (slack as u16).to_le_bytes();
+            self.region
+                .copy_in(self.at + reserved - 3, &[count[0], count[1], 0]);
+        }
+    }
+
+    /// Whether `new` (of the same key) can overwrite this small item where it lies.
+    #[inline(always)]
+    pub(crate) fn fits(&self, header: Header, new: &Measured<'_>) -> bool {
+        if header.is_long() || header.version() == VERSION_MAX {
+            return false;
+        }
+        let reserved = 4 * header.units();
+        let wide = header.options();
+        if wide == (new.options != 0) {
+            // Within the padding of the same size, or with slack that can be recorded.
+            return new.small && new.bytes <= reserved && reserved - new.bytes <= SLACK_MAX - 4;
+        }
+        let head = (5 + new.record.key.len()).next_multiple_of(4);
+        let needed = head + new.record.value.len();
+        wide && needed <= reserved && reserved - needed <= SLACK_MAX
+    }
+
+    /// Takes the item's lock if its header still is `header`.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self, header: Header) -> bool {
+        debug_assert!(!header.busy());
+        self.swap_header(header, header.0 | Header::LOCK, Ordering::Acquire)
+    }
+
+    /// Gives the lock back, nothing changed.
+    #[inline(always)]
+    pub(crate) fn unlock(&self, header: Header) {
+        self.word().store(header.0, Ordering::Release);
+    }
+
+    /// Gives the lock back and leaves the item frozen: its successor has been published.
+    pub(crate) fn unlock_frozen(&self, header: Header) {
+        self.word()
+            .store(header.0 | Header::FROZEN, Ordering::Release);
+    }
+
+    /// Overwrites a locked small item that `fits`, and unlocks it with the next version.
+    #[inline]
+    pub(crate) fn overwrite(&self, header: Header, new: &Measured<'_>) {
+        // Readers that see any new byte must also see the lock or the new version.
+        crate::sync::fence(Ordering::Release);
+        let reserved = 4 * header.units();
+        let tail = self.write_tail(&new.record, new.options, header.options(), reserved);
+        let keep = header.0 & !(Header::SLACK | Header::OPTIONS | Header::TOKEN_OUT);
+        let next = (keep | tail | token_bit(new)) + (1 << Header::VERSION_SHIFT);
+        self.word().store(next, Ordering::Release);
+    }
+
+    /// Stops all change of the item, so that its bytes can be used to publish a successor.
+    pub(crate) fn try_freeze(&self, header: Header) -> bool {
+        !header.busy() && self.swap_header(header, header.0 | Header::FROZEN, Ordering::Acquire)
+    }
+
+    pub(crate) fn unfreeze(&self) {
+        self.word().fetch_and(!Header::FROZEN, Ordering::Release);
+    }
+
+    /// Remembers that a client holds the token of the present version. False if the item changed.
+    pub(crate) fn mark_token_out(&self, header: Header) -> bool {
+        header.token_out()
+            || (!header.busy()
+                && self.swap_header(header, header.0 | Header::TOKEN_OUT, Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn swap_header(&self, from: Header, to: u32, order: Ordering) -> bool {
+        self.word()
+            .compare_exchange(from.0, to, order, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Writes the fixed part of a long record; the payload is copied in by the caller.
+    pub(crate) fn write_long_head(
+        &self,
+        kind: Kind,
+        key: &[u8],
+        fields: &Fields,
+        value_bytes: usize,
+        reserved: usize,
+    ) {
+        debug_assert_eq!(self.at % 8, 0);
+        let options = fields.options();
+        let words = [
+            (4, reserved as u32 / 4),
+            (8, value_bytes as u32),
+            (
+                12,
+                options as u32 | (kind as u32) << 8 | (key.len().saturating_sub(1) as u32) << 16,
+            ),
+        ];
+        for (at, word) in words {
+            self.region.u32(self.at + at).store(word, Ordering::Relaxed);
+        }
+        self.region.copy_in(self.at + LONG_PREFIX, key);
+        let fields_at = (LONG_PREFIX + key.len()).next_multiple_of(4);
+        let (words, count) = fields.words();
+        for (i, word) in words[..count].iter().enumerate() {
+            self.region
+                .u32(self.at + fields_at + 4 * i)
+                .store(*word, Ordering::Relaxed);
+        }
+        self.word().store(0, Ordering::Release);
+    }
+
+    /// Writes the fixed part of a chunk: whose it is and which.
+    pub(crate) fn write_chunk_head(&self, owner: u64, number: u32, bytes: usize, reserved: usize) {
+        let words = [
+            (4, reserved as u32 / 4),
+            (8, bytes as u32),
+            (12, (Kind::Chunk as u32) << 8),
+            (16, owner as u32),
+            (20, (owner >> 32) as u32),
+            (24, number),
+            (28, 0),
+        ];
+        for (at, word) in words {
+            self.region.u32(self.at + at).store(word, Ordering::Relaxed);
+        }
+        self.word().store(0, Ordering::Release);
+    }
+
+    /// Owner hash and number of a chunk.
+    pub(crate) fn chunk_owner(&self) -> (u64, u32) {
+        let word = |at: usize| self.region.u32(self.at + at).load(Ordering::Relaxed);
+        ((word(20) as u64) << 32 | word(16) as u64, word(24))
+    }
+
+    /// Makes a reserved stretch a filler that walks step over.
+    pub(crate) fn write_filler(&self, reserved: usize) {
+        debug_assert!(reserved >= 4 && reserved % 4 == 0);
+        if reserved <= PLAIN_MAX {
+            self.word().store(
+                (reserved as u32 / 4) << Header::UNITS_SHIFT,
+                Ordering::Release,
+            );
+        } else {
+            self.region
+                .u32(self.at + 4)
+                .store(reserved as u32 / 4, Ordering::Relaxed);
+            self.region.u32(self.at + 8).store(0, Ordering::Relaxed);
+            self.region
+                .u32(self.at + 12)
+                .store((Kind::Filler as u32) << 8, Ordering::Relaxed);
+            self.word().store(0, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What to drain next: the queues of sealed segments, and the facts the policy asks for.
+
+use super::drain::{Drain, Mode};
+use super::{Books, Reclaim, CANDIDATES_MAX};
+use crate::config::FRESH_SHARE;
+use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
+use crate::segment::{SegmentId, State};
+use crate::store::{Store, NO_MAIN};
+use crate::sync::{lock, Ordering};
+
+impl Reclaim {
+    /// Takes newly sealed segments into the queues.
+    pub(super) fn queue_sealed(&self, store: &Store, books: &mut Books) {
+        let sealed = std::mem::take(&mut *lock(&store.sealed));
+        for id in sealed {
+            let segment = store.segment(id);
+            books.sealed_bytes[pool_at(segment.pool())] += segment.used() as u64;
+            match segment.pool() {
+                Pool::Probation => books.probation.push_back(id),
+                Pool::Main => {
+                    let generation = segment.generation();
+                    let at = books
+                        .main
+                        .partition_point(|&other| store.segment(other).generation() <= generation);
+                    books.main.insert(at, id);
+                }
+            }
+        }
+        self.publish_oldest(store, books);
+    }
+
+    pub(super) fn publish_oldest(&self, store: &Store, books: &Books) {
+        let oldest = books
+            .main
+            .front()
+            .map_or(NO_MAIN, |&id| store.segment(id).generation());
+        store.facts.oldest_main.store(oldest, Ordering::Relaxed);
+    }
+
+    /// Chooses and starts the next drain. False: nothing can be drained now.
+    pub(super) fn start(&self, store: &Store, books: &mut Books) -> bool {
+        let waiting = books.condemned.len();
+        let enough = self.available(store) + waiting > Reclaim::high(store) && !self.owes(store);
+        if self.condemned_bytes() >= Reclaim::condemned_cap(store) || waiting > 0 && enough {
+            // Evicting more would free no sooner: wait for the pins.
+            return false;
+        }
+        // What was sealed a moment ago can be drained two epochs later.
+        let _ = store.domain.try_advance() && store.domain.try_advance();
+        if self.owes(store) {
+            if store.segments.give_back_extent() {
+                return true;
+            }
+            if let Some(started) = self.start_emptying(store, books) {
+                return started;
+            }
+        }
+        let facts = self.pool_facts(store, books);
+        let evict = self.evict.load(Ordering::Relaxed);
+        match policy::next(&store.setting, &facts) {
+            Next::Expire(candidate) | Next::Compact(candidate) => {
+                let id = SegmentId(candidate.segment);
+                let mode = Mode::Compact;
+                self.unqueue(store, books, id) && self.begin(store, books, id, mode)
+            }
+            _ if !evict => false,
+            Next::Drain(pool) => self.start_oldest(store, books, pool),
+            Next::Seal(pool) => {
+                let mut closed = false;
+                for lane in store.lanes.of_pool(pool) {
+                    closed |= lane.close(store);
+                }
+                if !closed && pool == Pool::Main {
+                    closed |= store.lanes.survivors.close(store);
+                    closed |= store.lanes.compaction.close(store);
+                }
+                closed
+            }
+            Next::Nothing => false,
+        }
+    }
+
+    /// Drains the oldest segment of a pool that nobody is still writing in.
+    pub(super) fn start_oldest(&self, store: &Store, books: &mut Books, pool: Pool) -> bool {
+        let queue = match pool {
+            Pool::Probation => &books.probation,
+            Pool::Main => &books.main,
+        };
+        let Some(id) = queue.iter().copied().find(|&id| is_settled(store, id)) else {
+            return false;
+        };
+        let mode = match pool {
+            Pool::Probation => Mode::Probation,
+            Pool::Main => Mode::Main,
+        };
+        self.unqueue(store, books, id) && self.begin(store, books, id, mode)
+    }
+
+    /// Drains what is left in the extent that is to be given back.
+    pub(super) fn start_emptying(&self, store: &Store, books: &mut Books) -> Option<bool> {
+        let segments = store.segments.empty_one_extent();
+        for lane in store.lanes.all() {
+            if lane.open().is_some_and(|(id, _)| segments.contains(&id)) {
+                lane.close(store);
+            }
+        }
+        self.queue_sealed(store, books);
+        let sealed = segments
+            .into_iter()
+            .find(|&id| store.segment(id).state() == State::Sealed && is_settled(store, id))?;
+        let mode = match store.segment(sealed).pool() {
+            Pool::Probation => Mode::Probation,
+            Pool::Main => Mode::Empty,
+        };
+        Some(self.unqueue(store, books, sealed) && self.begin(store, books, sealed, mode))
+    }
+
+    pub(super) fn unqueue(&self, store: &Store, books: &mut Books, id: SegmentId) -> bool {
+        let pool = store.segment(id).pool();
+        let queue = match pool {
+            Pool::Probation => &mut books.probation,
+            Pool::Main => &mut books.main,
+        };
+        let Some(at) = queue.iter().position(|&other| other == id) else {
+            return false;
+        };
+        queue.remove(at);
+        books.sealed_bytes[pool_at(pool)] -= store.segment(id).used() as u64;
+        self.publish_oldest(store, books);
+        true
+    }
+
+    pub(super) fn begin(
+        &self,
+        store: &Store,
+        books: &mut Books,
+        id: SegmentId,
+        mode: Mode,
+    ) -> bool {
+        store.segment(id).start_drain();
+        books.drain = Some(Drain::new(id, mode));
+        true
+    }
+
+    pub(super) fn pool_facts(&self, store: &Store, books: &mut Books) -> PoolFacts {
+        let segment_bytes = store.segments.bytes() as u64;
+        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
+        let side = |pool: Pool, sealed: u32, sealed_bytes: u64| {
+            let open_bytes: u64 = store
+                .lanes
+                .of_pool(pool)
+                .iter()
+                .filter_map(|lane| lane.open())
+                .map(|(_, used)| used as u64)
+                .sum();
+            PoolSide {
+                used_bytes: sealed_bytes + open_bytes,
+                sealed,
+                open_bytes,
+            }
+        };
+        let largest = self.item_bytes_max.load(Ordering::Relaxed);
+        let floor = ((capacity as f64 * FRESH_SHARE) as u64)
+            .max(4 * segment_bytes)
+            .max(largest)
+            .min(capacity / 4);
+        PoolFacts {
+            probation: side(
+                Pool::Probation,
+                books.probation.len() as u32,
+                books.sealed_bytes[0],
+            ),
+            main: side(Pool::Main, books.main.len() as u32, books.sealed_bytes[1]),
+            capacity_bytes: capacity,
+            segment_bytes,
+            fresh_min_bytes: floor,
+            most_freed: self.most_freed(store, books),
+        }
+    }
+
+    /// The segment whose dead and expired bytes are most worth a copy of the rest; looks at a window of
+    /// the table at a time.
+    pub(super) fn most_freed(&self, store: &Store, books: &mut Books) -> Option<Candidate> {
+        let now_s = store.time.now_s();
+        let queued: usize = books.main.len() + books.probation.len();
+        if queued == 0 {
+            return None;
+        }
+        let window = queued.min(CANDIDATES_MAX);
+        let start = books.candidate_at % queued;
+        books.candidate_at = start + window;
+        let ids = books
+            .main
+            .iter()
+            .chain(books.probation.iter())
+            .cycle()
+            .skip(start)
+            .take(window)
+            .copied();
+        let flushed = store.flush.birth.load(Ordering::Acquire);
+        let candidates = ids.filter(|&id| is_settled(store, id)).map(|id| {
+            let segment = store.segment(id);
+            let gone = segment.birth() <= flushed;
+            Candidate {
+                segment: id.0,
+                pool: segment.pool(),
+                used_bytes: segment.used() as u64,
+                dead_bytes: segment.dead() as u64,
+                expired_bytes: if gone {
+                    segment.live() as u64
+                } else {
+                    segment.expiring.expired(now_s)
+                },
+            }
+        });
+        policy::most_freed(candidates, store.segments.bytes() as u64)
+    }
+}
+
+/// Whether all who reserved in a sealed segment have published.
+pub(super) fn is_settled(store: &Store, id: SegmentId) -> bool {
+    let segment = store.segment(id);
+    // In this order: a writer pinned since before the sealing counts itself in before it unpins.
+    store.domain.passed(segment.sealed_epoch()) && segment.writers.load(Ordering::SeqCst) == 0
+}
+
+pub(super) fn pool_at(pool: Pool) -> usize {
+    match pool {
+        Pool::Probation => 0,
+        Pool::Main => 1,
+    }
+}

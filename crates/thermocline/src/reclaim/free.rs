@@ -1,0 +1,125 @@
+//! What comes after a drain: condemned segments become free, ghosts fit what was evicted.
+
+use super::choose::pool_at;
+use super::drain::Drain;
+use super::{Books, Reclaim};
+use crate::config::GHOSTS_PER_ITEM;
+use crate::ghost::Ghosts;
+use crate::metrics::Counter;
+use crate::policy::Pool;
+use crate::store::Store;
+use crate::sync::{lock, Ordering};
+use std::sync::Arc;
+
+impl Reclaim {
+    /// Frees what no pin and no guard holds any more. True if anything came free.
+    pub(super) fn free_condemned(&self, store: &Store, books: &mut Books) -> bool {
+        let mut freed = false;
+        if books
+            .condemned
+            .front()
+            .is_some_and(|&(_, epoch)| !store.domain.passed(epoch))
+        {
+            // Two steps are needed; without other pinned threads both succeed at once.
+            let _ = store.domain.try_advance() && store.domain.try_advance();
+        }
+        for _ in 0..books.condemned.len() {
+            let Some((id, epoch)) = books.condemned.pop_front() else {
+                break;
+            };
+            let segment = store.segment(id);
+            // In this order: a reader takes its hold while it is pinned.
+            let passed = store.domain.passed(epoch);
+            if !passed || segment.holds.load(Ordering::SeqCst) != 0 {
+                books.condemned.push_back((id, epoch));
+                continue;
+            }
+            store.segments.free_condemned(id);
+            self.condemned_bytes
+                .fetch_sub(store.segments.bytes() as u64, Ordering::Relaxed);
+            freed = true;
+        }
+        if freed {
+            while self.owes(store) && store.segments.give_back_extent() {}
+            self.freed.notify_all();
+        }
+        freed
+    }
+
+    /// The drain is done: relink or condemn its segment.
+    pub(super) fn end(&self, store: &Store, books: &mut Books, drain: Drain) {
+        let id = drain.id();
+        let segment = store.segment(id);
+        let pin = store.pin();
+        if drain.relinks() {
+            let mut generations = lock(&store.generations);
+            let now = generations.relink_main(segment.generation());
+            generations.put_main(segment.used() as u64, crate::generation::Source::New);
+            store.facts.now.store(generations.now(), Ordering::Relaxed);
+            drop(generations);
+            segment.relink(now);
+            books.sealed_bytes[pool_at(Pool::Main)] += segment.used() as u64;
+            books.main.push_back(id);
+            store.counters.one(&pin, Counter::SegmentsRelinked);
+        } else {
+            match segment.pool() {
+                Pool::Main => {
+                    lock(&store.generations).free_main(segment.generation());
+                    store.facts.main_segments.fetch_sub(1, Ordering::Relaxed);
+                }
+                Pool::Probation => {
+                    store
+                        .facts
+                        .probation_segments
+                        .fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            segment.condemn();
+            self.condemned_bytes
+                .fetch_add(store.segments.bytes() as u64, Ordering::Relaxed);
+            books.condemned.push_back((id, store.domain.epoch()));
+            store.counters.one(&pin, drain.counter());
+        }
+        drop(pin);
+        self.publish_oldest(store, books);
+        self.fit_ghosts(store);
+    }
+
+    /// Makes the ghost table fit the number of items the cache holds. First made when the cache is nearly
+    /// full: a cache that holds everything needs no ghosts.
+    pub(crate) fn fit_ghosts(&self, store: &Store) {
+        let mean = store.policy.mean_size();
+        let have = store.with_ghosts(Ghosts::lines).unwrap_or(0);
+        if mean <= 0.0 || have == 0 && !store.is_nearly_full() {
+            return;
+        }
+        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
+        let ghosts = capacity as f64 / mean * GHOSTS_PER_ITEM;
+        let lines = (ghosts / crate::ghost::GHOSTS_PER_LINE as f64)
+            .ceil()
+            .max(1.0) as u64;
+        let close = have as f64 >= lines as f64 * 0.8 && have as f64 <= lines as f64 * 1.25;
+        if have == 0 || !close {
+            self.replace_ghosts(store, lines);
+        }
+    }
+
+    /// Pays for a table of `lines` and fills it from the old one, or asks for the budget to do so later.
+    fn replace_ghosts(&self, store: &Store, lines: u64) {
+        let bytes = lines * crate::ghost::LINE_BYTES;
+        let before = store.ghost_bytes();
+        if !store.budget.try_charge(bytes) {
+            self.ghosts_want.store(bytes, Ordering::Relaxed);
+            self.withhold(store);
+            return;
+        }
+        self.ghosts_want.store(0, Ordering::Relaxed);
+        self.withhold(store);
+        let now = store.facts.now.load(Ordering::Relaxed);
+        let table = store
+            .with_ghosts(|old| old.resized(lines, now))
+            .unwrap_or_else(|| Ghosts::new(lines));
+        store.set_ghosts(Some(Arc::new(table)));
+        store.budget.uncharge(before);
+    }
+}
