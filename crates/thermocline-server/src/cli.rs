@@ -138,8 +138,18 @@ fn memcached_command(args: &[String]) -> ExitCode {
     }
 }
 
+/// A server whose event loop has died would keep its clients waiting: better to end, and be started again.
+fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
+}
+
 /// Bind, become a daemon if asked, start, wait, stop.
 fn run(settings: Settings, daemon: bool, notes: &[String]) -> ExitCode {
+    end_on_panic();
     let pid_file = settings.pid_file.clone();
     let prepared = match Prepared::new(settings) {
         Ok(prepared) => prepared,

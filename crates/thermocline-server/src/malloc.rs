@@ -1,9 +1,9 @@
 //! Taming the C library's allocator, so that it neither multiplies arenas nor sits on freed memory.
 //!
 //! glibc reads its tunables from the environment before `main`, and can be told later only by an unsafe call. So the
-//! command starts itself once more (same process id, 1 ms) with them set. An allocator crate would do it too, but was
-//! not better: the server allocates only for unfinished requests and unsent replies, and mimalloc and jemalloc keep
-//! 2 to 8 MiB of their own per process, which a 64 MiB budget feels.
+//! command starts itself once more (same process id) with them set. An allocator crate would do it too, but a server
+//! that allocates only for unfinished requests and unsent replies has no use for a faster allocator, and a second one
+//! would bring memory and C code of its own.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -587,6 +587,17 @@ fn large_values_stream_in_and_out_whole() {
     assert_eq!(client.text(), "VA 800000 s800000");
     assert!(client.exact(800_000) == value[..800_000]);
     assert_eq!(client.text(), "");
+    client.send(format!("ms YmlnYjY0 {} b k\r\n", 300_000));
+    client.send(&value[..300_000]);
+    client.send("\r\n");
+    assert_eq!(client.text(), "HD kYmlnYjY0 b");
+    client.send("mg bigb64 s\r\n");
+    assert_eq!(client.text(), "HD s300000");
+    client.send(format!("append bigb64 0 0 {}\r\n", 9_000_000));
+    client.send(&value[..]);
+    client.send(&value[..9_000_000 - value.len()]);
+    client.send("\r\n");
+    assert_eq!(client.text(), "SERVER_ERROR out of memory storing object");
     client.send(format!("set bigbad 0 0 {}\r\n", 300_000));
     client.send(&value[..300_000]);
     client.send("xx");

@@ -104,7 +104,10 @@ impl Session {
             }
             Ok(Request::MetaSet(set)) if whole => {
                 let outcome = writer.and_then(Writer::commit);
-                self.answer_meta_set(&set, set.key, outcome);
+                // It was decoded when the payload began to arrive.
+                if let Some(key) = self.decoded(set.key, &set.flags) {
+                    self.answer_meta_set(&set, &key, outcome);
+                }
             }
             Ok(Request::Store(store)) => self.bad_chunk(&store),
             Ok(Request::MetaSet(_)) => self.out.line(BAD_CHUNK),

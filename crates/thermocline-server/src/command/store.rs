@@ -5,6 +5,7 @@ use super::expiry::Expire;
 use super::session::Session;
 use crate::net::Talk;
 use crate::wire::{MetaSet, Request, Store, StoreMode, Verb};
+use std::borrow::Cow;
 use thermocline::{Error, Mode, SetOptions, Stored};
 
 pub(super) const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk";
@@ -110,40 +111,50 @@ impl Session {
         counter.add(1);
     }
 
-    /// A large payload that has not arrived: room is reserved now and filled as it comes. What needs the old value or
-    /// more than a plain condition waits in the connection instead, charged to the buffer pool.
+    /// A large payload that has not arrived: it goes into the cache as it comes. What needs the old value or more than
+    /// a plain condition waits in the connection instead, charged to the buffer pool.
     pub(super) fn begin_stream(
         &mut self,
         talk: &mut Talk,
         request: Request<'_>,
         line: &[u8],
     ) -> Payload {
-        let (key, bytes, options) = match &request {
-            Request::Store(store) if matches!(store.verb, Verb::Append | Verb::Prepend) => {
-                return Payload::Wait
+        let bytes = request.payload_bytes();
+        let (key, options) = match &request {
+            Request::Store(store) if !matches!(store.verb, Verb::Append | Verb::Prepend) => {
+                (Cow::Borrowed(store.key), self.options(store))
             }
-            Request::Store(store) => (store.key, store.bytes, self.options(store)),
-            Request::MetaSet(set) => match self.plain_meta_options(set) {
-                Some(options) => (set.key, set.bytes, options),
-                None => return Payload::Wait,
-            },
-            _ => return Payload::Wait,
+            Request::MetaSet(set) if is_plain(set) => {
+                let Some(key) = self.decoded(set.key, &set.flags) else {
+                    talk.body = Body::swallow(bytes);
+                    return Payload::Used(0);
+                };
+                (key, self.meta_options(set))
+            }
+            _ => return self.wait_if_it_fits(talk, bytes),
         };
-        let writer = self.cache.write(key, bytes as usize, &options);
-        talk.body = Some(Box::new(Body::stream(line, bytes, writer)));
+        let value_bytes = bytes - 2;
+        let writer = self.cache.write(&key, value_bytes as usize, &options);
+        talk.body = Some(Box::new(Body::stream(line, value_bytes, writer)));
         Payload::Used(0)
     }
 
-    /// An `ms` that asks for no more than the engine's own conditions, on a key that stands as it is.
-    fn plain_meta_options(&self, set: &MetaSet<'_>) -> Option<SetOptions> {
-        let flags = &set.flags;
-        let joins = matches!(flags.store_mode, StoreMode::Append | StoreMode::Prepend);
-        if joins || flags.base64() || flags.has(b'I') || flags.has(b'N') {
-            return None;
+    /// A payload that must be whole before anything is done with it has to fit the buffer pool.
+    fn wait_if_it_fits(&mut self, talk: &mut Talk, bytes: u64) -> Payload {
+        if bytes <= self.shared.pool.limit() / 2 {
+            return Payload::Wait;
         }
-        if flags.compare.is_some() && flags.store_mode != StoreMode::Set {
-            return None;
-        }
-        Some(self.meta_options(set))
+        self.counters.store_no_memory.add(1);
+        self.out.line(NO_ROOM);
+        talk.body = Body::swallow(bytes);
+        Payload::Used(0)
     }
+}
+
+/// Whether an `ms` asks for no more than the engine's own conditions.
+fn is_plain(set: &MetaSet<'_>) -> bool {
+    let flags = &set.flags;
+    let joins = matches!(flags.store_mode, StoreMode::Append | StoreMode::Prepend);
+    let compares_too = flags.compare.is_some() && flags.store_mode != StoreMode::Set;
+    !joins && !compares_too && !flags.has(b'I')
 }

@@ -7,7 +7,7 @@ use crate::config::Listen;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -136,6 +136,8 @@ impl Listening {
                 let (stream, peer) = listener.accept()?;
                 // Replies are written whole: waiting to fill a packet only costs time.
                 stream.set_nodelay(true)?;
+                // A peer that vanished without a word is noticed in the end.
+                SockRef::from(&stream).set_keepalive(true)?;
                 Ok((Stream::Tcp(stream), format!("tcp:{peer}")))
             }
             Listening::Unix(listener, _) => {
