@@ -109,7 +109,7 @@ impl Bench {
         let mut random = Random(0x1234_5678);
         let start = Region::thread_cpu_ns();
         for _ in 0..LOOKUPS {
-            let _pin = Pin::new(self.index.domain);
+            let _pin = Pin::new(self.index.domain());
             let key = from + random.below(self.items);
             assert_eq!(self.get(key).is_some(), from == 0);
         }
@@ -120,7 +120,7 @@ impl Bench {
         let mut random = Random(0x1234_5678);
         let start = Region::thread_cpu_ns();
         for _ in 0..LOOKUPS / BATCH {
-            let _pin = Pin::new(self.index.domain);
+            let _pin = Pin::new(self.index.domain());
             let keys: [u64; BATCH] = std::array::from_fn(|_| from + random.below(self.items));
             let hashes = keys.map(|key| hash_bytes(&key_bytes(key)));
             for hash in hashes {

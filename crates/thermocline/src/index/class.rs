@@ -159,6 +159,7 @@ impl Classes {
     }
 
     /// Free places inside the classes.
+    #[cfg(test)]
     pub(super) fn holes(&self) -> usize {
         self.classes
             .iter()

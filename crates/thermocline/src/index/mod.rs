@@ -68,8 +68,8 @@ pub(crate) type Rehash<'a> = &'a dyn Fn(Place) -> Option<u64>;
 pub(crate) enum NewIndexError {
     /// No address space to be had.
     Os(std::io::Error),
-    /// The budget has no room for the directory: so many bytes were asked for.
-    NoRoom { bytes: u64 },
+    /// The budget has no room for the directory.
+    NoRoom,
 }
 
 /// The sizes an index is made with.
@@ -108,7 +108,6 @@ impl Geometry {
 pub(crate) struct Index {
     words: usize,
     huge: bool,
-    domain: &'static Domain,
     budget: Arc<Budget>,
     /// The coarse directory lies at offset 0 of the classes' region.
     classes: Classes,
@@ -139,26 +138,22 @@ impl Index {
         let slabs = geometry.region_bytes / geometry.slab_bytes;
         let table_bytes = (slabs * 4 + std::mem::size_of::<Index>()) as u64;
         let directory_bytes = geometry.words * 8;
-        let no_room = NewIndexError::NoRoom {
-            bytes: table_bytes + directory_bytes.next_multiple_of(EXTENT_BYTES) as u64,
-        };
         let region = Region::reserve(geometry.region_bytes, Grain::Index, geometry.huge)
             .map_err(NewIndexError::Os)?;
         if !budget.try_charge(table_bytes) {
-            return Err(no_room);
+            return Err(NewIndexError::NoRoom);
         }
         let extents = Extents::new(region, budget.clone());
         let pool = match Pool::new(domain, extents, geometry.slab_bytes, directory_bytes) {
             Some(pool) => pool,
             None => {
                 budget.uncharge(table_bytes);
-                return Err(no_room);
+                return Err(NewIndexError::NoRoom);
             }
         };
         Ok(Index {
             words: geometry.words,
             huge: geometry.huge,
-            domain,
             budget,
             classes: Classes::new(pool),
             fine: OnceLock::new(),
@@ -233,7 +228,14 @@ impl Index {
         self.table_bytes + (self.words * 8 + self.classes.slab_bytes() + fine) as u64
     }
 
+    /// The domain its callers pin in.
+    #[cfg(test)]
+    pub(crate) fn domain(&self) -> &'static Domain {
+        self.classes.pool().domain()
+    }
+
     /// Places freed and not yet filled.
+    #[cfg(test)]
     pub(crate) fn open_holes(&self) -> usize {
         self.classes.holes()
     }

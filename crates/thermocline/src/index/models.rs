@@ -464,7 +464,7 @@ fn slab_changes_class_under_reader() {
         &[other[0], other[1], other[2], mine[0], mine[1], mine[2]],
     );
     let reader = spawn(&index, |index| {
-        let _pin = Pin::new(index.domain);
+        let _pin = Pin::new(index.domain());
         // `key_of` panics at a place that is no item's.
         assert!(get(index, key(4, 0)).is_none());
     });

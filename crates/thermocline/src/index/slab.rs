@@ -72,7 +72,10 @@ impl Pool {
             pool.add_free(&mut books, 0, pool.region().bytes());
         } else {
             for n in 0..table_bytes.div_ceil(EXTENT_BYTES) {
-                let extent = pool.extents.take()?;
+                let Some(extent) = pool.extents.take() else {
+                    (0..n).for_each(|n| pool.extents.give_back(ExtentId(n as u32)));
+                    return None;
+                };
                 assert_eq!(
                     extent,
                     ExtentId(n as u32),
@@ -97,14 +100,13 @@ impl Pool {
         &self.extents
     }
 
-    pub(super) fn slab_bytes(&self) -> usize {
-        self.slab_bytes
+    #[cfg(test)]
+    pub(super) fn domain(&self) -> &'static Domain {
+        self.domain
     }
 
-    /// Slabs that no class has: free ones and those waiting for their grace period.
-    pub(super) fn idle_slabs(&self) -> usize {
-        let books = lock(&self.books);
-        books.free.len() + books.limbo.len()
+    pub(super) fn slab_bytes(&self) -> usize {
+        self.slab_bytes
     }
 
     fn add_free(&self, books: &mut Books, offset: usize, bytes: usize) {
