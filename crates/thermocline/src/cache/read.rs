@@ -18,7 +18,7 @@ const ACCESS_GRAIN_S: u32 = 60;
 /// What became of one try to read.
 enum Try {
     Hit(Meta),
-    Large(Guard),
+    Large(Box<Guard>),
     Miss,
     /// There is a gone item: drop it and miss.
     Over(Place),
@@ -172,7 +172,7 @@ impl Cache {
                 Try::Hit(meta) => return sink.tail(index, &meta),
                 Try::Large(guard) => {
                     sink.buffer().truncate(before);
-                    return self.hand_over(index, guard, sink);
+                    return self.hand_over(index, *guard, sink);
                 }
                 Try::Miss => {
                     sink.buffer().truncate(before);
@@ -232,7 +232,7 @@ impl Inner {
                 other => {
                     buffer.truncate(before);
                     return match other {
-                        Try::Large(guard) => Read::Held(guard),
+                        Try::Large(guard) => Read::Held(*guard),
                         Try::Over(place) => {
                             self.reclaim.expire_at(&self.store, hash, place);
                             Read::Miss
@@ -245,7 +245,7 @@ impl Inner {
     }
 
     /// One try under one pin.
-    #[inline]
+    #[inline(always)]
     fn try_read(
         self: &Arc<Inner>,
         hash: u64,
@@ -291,7 +291,7 @@ impl Inner {
             Try::Hit(meta)
         } else {
             match self.hold_value(&seen, meta) {
-                Some(guard) => Try::Large(guard),
+                Some(guard) => Try::Large(Box::new(guard)),
                 None => return Try::Again,
             }
         };
