@@ -114,6 +114,10 @@ fn run(work: &impl Work, bell: &Bell) {
         if !stopping(bell) && reclaim.sweep(store, SWEEP_SHARE) {
             bell.ring();
         }
+        if store.index.is_short() {
+            // Units overfill for want of a slab: bring an extent before a writer has to.
+            reclaim.make_extent(store);
+        }
         warm_ahead(store);
         reclaim.fit_ghosts_locked(store);
         reclaim.forget_flush(store);
