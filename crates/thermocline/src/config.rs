@@ -12,7 +12,7 @@ pub const MEMORY_MIN: u64 = 16 << 20;
 /// Largest budget, bytes: what 44 bits of place reach.
 pub const MEMORY_CEILING: u64 = 32 << 40;
 /// Smallest and largest segment, bytes.
-pub(crate) const SEGMENT_MIN: usize = 64 << 10;
+pub(crate) const SEGMENT_MIN: usize = if cfg!(shuttle) { 1 << 10 } else { 64 << 10 };
 pub(crate) const SEGMENT_MAX: usize = EXTENT_BYTES;
 /// A tier has at least so many segments: the policy needs many.
 pub(crate) const SEGMENTS_MIN: u64 = 128;

@@ -19,6 +19,9 @@ mod loader;
 mod location;
 mod mem;
 mod metrics;
+#[cfg(all(test, shuttle))]
+mod models;
+mod models_switch;
 mod policy;
 mod reclaim;
 mod save;

@@ -11,6 +11,7 @@ use crate::config::OPEN_SHARE;
 use crate::item::Item;
 use crate::location::{Place, UNIT_BYTES};
 use crate::mem::{current_core, Pin};
+use crate::models_switch::{mutant, Mutant};
 use crate::policy::Pool;
 use crate::segment::{SegmentId, Segments};
 use crate::sync::{lock, AtomicU64, Mutex, MutexGuard, Ordering};
@@ -100,7 +101,10 @@ impl Lane {
         let taken = self
             .word
             .compare_exchange(word, NONE, Ordering::AcqRel, Ordering::Relaxed);
-        if taken.is_ok() {
+        if mutant(Mutant::SealBlind) {
+            self.word.store(NONE, Ordering::Release);
+        }
+        if taken.is_ok() || mutant(Mutant::SealBlind) {
             let (id, offset) = split(word);
             books.sealing(id, offset as usize * UNIT_BYTES, self.fresh);
         }

@@ -4,6 +4,7 @@ use super::{Cache, Inner};
 use crate::config::{Config, PageMode, MEMORY_MIN};
 use crate::error::Error;
 use crate::metrics::Counter;
+use crate::models_switch::{mutant, Mutant};
 use crate::sketch::HotKey;
 use crate::sync::{lock, Ordering};
 
@@ -279,7 +280,12 @@ impl Inner {
         let store = &self.store;
         self.reclaim.while_still(|| {
             // No segment is opened between taking the mark and raising it.
-            let held: Vec<_> = store.lanes.all().map(|lane| lane.hold()).collect();
+            let held: Vec<_> = store
+                .lanes
+                .all()
+                .filter(|_| !mutant(Mutant::NoHold))
+                .map(|lane| lane.hold())
+                .collect();
             let mark = store.segments.last_birth();
             for lane in store.lanes.all() {
                 lane.close(store);

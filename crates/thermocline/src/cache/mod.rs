@@ -92,6 +92,51 @@ impl Cache {
     }
 }
 
+#[cfg(all(test, shuttle))]
+impl Cache {
+    /// A cache of 16 segments of 1 KiB and an index of two units, without a thread: for the models.
+    pub(crate) fn for_models() -> Cache {
+        let mut config = Config::new(crate::config::MEMORY_MIN);
+        config.clock = crate::Clock::manual(1_800_000_000_000);
+        config.threads = 1;
+        let budget = Arc::new(Budget::new(1 << 30));
+        let region = Region::reserve(EXTENT_BYTES, Grain::Items, false).expect("an array");
+        let segments = Segments::new(Extents::new(region, budget.clone()), 1 << 10, 1000);
+        let geometry = crate::index::Geometry {
+            words: 8,
+            slab_bytes: 640,
+            region_bytes: 6400,
+            huge: false,
+        };
+        let domain = Domain::global();
+        let index = Index::with_geometry(domain, budget.clone(), geometry);
+        let parts = Parts {
+            domain,
+            budget,
+            index: index.unwrap_or_else(|error| panic!("{error:?}")),
+            segments,
+        };
+        let inner = Inner {
+            store: Store::new(parts, &config, Time::new(config.clock.clone()), 1),
+            reclaim: Reclaim::new(true),
+            key_size_max: 100,
+            item_size_max: AtomicU64::new(4000),
+            time_to_live: None,
+            memory_max: 1 << 30,
+            reserved_bytes: 0,
+            table_bytes: 0,
+            page_mode: config.page_mode,
+            hot: None,
+            bell: None,
+            loads: crate::flight::Loads::new(),
+        };
+        Cache {
+            inner: Arc::new(inner),
+            _background: Arc::new(None),
+        }
+    }
+}
+
 impl Inner {
     fn new(config: &Config, bell: Option<Arc<Bell>>) -> Result<Inner, Error> {
         let time = Time::new(config.clock.clone());

@@ -16,6 +16,7 @@ use crate::item::{Fields, MarkWord, Measured, Record, EXPIRY_MAX_MS};
 use crate::location::Place;
 use crate::mem::Pin;
 use crate::metrics::Counter;
+use crate::models_switch::{mutant, Mutant};
 use crate::reclaim::{describe, Gone};
 use crate::store::{Rejected, Seen};
 use crate::sync::{pause, Ordering};
@@ -475,7 +476,8 @@ impl Inner {
         } = written;
         let store = &self.store;
         if let Some(Old { seen, over, .. }) = old {
-            if seen.header.busy() || !seen.item.try_lock(seen.header) {
+            let locks = !mutant(Mutant::NoLockOfOld);
+            if seen.header.busy() || locks && !seen.item.try_lock(seen.header) {
                 return Try::Again;
             }
             // Flushed since it was looked at: what rests on it must not live on behind the mark. (While

@@ -4,6 +4,7 @@ use super::{
     token_bit, Fields, Header, Item, Kind, Measured, Record, LONG_PREFIX, PLAIN_MAX, SLACK_MAX,
     VERSION_MAX,
 };
+use crate::models_switch::{mutant, Mutant};
 use crate::sync::Ordering;
 
 impl Item<'_> {
@@ -110,7 +111,9 @@ impl Item<'_> {
 
     /// Stops all change of the item, so that its bytes can be used to publish a successor.
     pub(crate) fn try_freeze(&self, header: Header) -> bool {
-        !header.busy() && self.swap_header(header, header.0 | Header::FROZEN, Ordering::Acquire)
+        mutant(Mutant::NoFreezeNorDrainingCheck)
+            || !header.busy()
+                && self.swap_header(header, header.0 | Header::FROZEN, Ordering::Acquire)
     }
 
     pub(crate) fn unfreeze(&self) {

@@ -15,6 +15,7 @@ use crate::item::{Kind, Layout};
 use crate::location::{Place, COUNTER_MAX};
 use crate::mem::Pin;
 use crate::metrics::Counter;
+use crate::models_switch::{mutant, Mutant};
 use crate::policy::{self, ItemFacts, Pool, SegmentFacts, Verdict, Whole};
 use crate::segment::SegmentId;
 use crate::store::{Seen, Store};
@@ -416,6 +417,9 @@ fn owner_of(store: &Store, chunk: &Entry) -> Option<(u32, Place)> {
     let (_, number) = store.item(chunk.place).chunk_owner();
     let found = store.index.find(chunk.hash, |place| {
         let seen = store.look(place);
+        if mutant(Mutant::LockedHeadIsGone) && seen.header.locked() {
+            return false;
+        }
         seen.layout.kind == Kind::Chunked
             && (number as usize) < store.chunk_count(&seen.layout)
             && store

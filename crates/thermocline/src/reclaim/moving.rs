@@ -8,6 +8,7 @@ use crate::item::{Kind, Measured, Record, CHUNK_PREFIX};
 use crate::location::Place;
 use crate::mem::Pin;
 use crate::metrics::Counter;
+use crate::models_switch::{mutant, Mutant};
 use crate::policy::Pool;
 use crate::store::Store;
 use crate::sync::Ordering;
@@ -158,6 +159,9 @@ pub(super) fn move_chunk(
     );
     let turned = store.index.find(owner, |place| {
         let seen = store.look(place);
+        if mutant(Mutant::LockedHeadIsGone) && seen.header.locked() {
+            return false;
+        }
         seen.layout.kind == Kind::Chunked
             && (number as usize) < store.chunk_count(&seen.layout)
             && store
@@ -165,7 +169,7 @@ pub(super) fn move_chunk(
                 .compare_exchange(from.raw(), to.raw(), Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
     });
-    if turned.is_none() {
+    if turned.is_none() && !mutant(Mutant::ChunkBlind) {
         store.bury(to, bytes, 0);
         return Moved::Gone;
     }

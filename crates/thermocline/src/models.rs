@@ -1,0 +1,346 @@
+//! Models of the engine under shuttle's scheduler: the production cache with segments of 1 KiB.
+//!
+//! Two or three threads meet in one race each; PCT schedules look for the order that breaks it. Each model
+//! runs once more for every guarding line with that line taken out, and must then fail. Shuttle knows
+//! sequential consistency only: orderings and fences rest on the argument in `item.rs` and on the runs on
+//! real threads (`tests/history.rs`). Where a slot turns, the index's own models hold (`index/models.rs`).
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p thermocline --lib models::`
+
+use crate::cache::Cache;
+use crate::models_switch::activate;
+use crate::models_switch::Mutant::{self, *};
+use crate::{Expiry, SetOptions};
+use shuttle::thread;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+/// Schedules of each kind a model must hold in; SCHEDULES=n for more.
+const SCHEDULES: usize = 500;
+/// Schedules in which a model must notice that a line is gone.
+const MUTANT_SCHEDULES: usize = 100_000;
+const DEPTHS: [usize; 3] = [2, 3, 4];
+
+fn holds(model: fn()) {
+    activate(None);
+    let schedules = std::env::var("SCHEDULES").ok().and_then(|n| n.parse().ok());
+    let schedules = schedules.unwrap_or(SCHEDULES);
+    for depth in DEPTHS {
+        shuttle::check_pct(model, schedules, depth);
+    }
+    shuttle::check_random(model, schedules);
+}
+
+fn fails_without(line: Mutant, model: fn()) {
+    activate(Some(line));
+    let run = || shuttle::check_pct(model, MUTANT_SCHEDULES, 3);
+    let failed = catch_unwind(AssertUnwindSafe(run)).is_err();
+    activate(None);
+    assert!(failed, "the model does not notice: {line:?}");
+}
+
+fn spawn(cache: &Cache, body: impl FnOnce(&Cache) + Send + 'static) -> thread::JoinHandle<()> {
+    let cache = cache.clone();
+    thread::spawn(move || body(&cache))
+}
+
+fn join<const N: usize>(threads: [thread::JoinHandle<()>; N]) {
+    for thread in threads {
+        thread.join().expect("a model's thread");
+    }
+}
+
+fn set(cache: &Cache, key: &[u8], value: &[u8]) {
+    cache.set(key, value).expect("a model's cache has room");
+}
+
+fn get(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
+    cache.get(key).map(|guard| guard.to_vec())
+}
+
+/// Seals whatever is open.
+fn seal(cache: &Cache) {
+    let store = &cache.inner.store;
+    store.lanes.all().for_each(|lane| {
+        lane.close(store);
+    });
+}
+
+/// Seals what is open and lets the epochs pass, so that it can be drained whoever is pinned later.
+fn settle(cache: &Cache) {
+    seal(cache);
+    let domain = cache.inner.store.domain;
+    assert!(domain.try_advance() && domain.try_advance());
+}
+
+/// Compacts what is mostly dead, as far as nobody's pin stands in the way.
+fn compact(cache: &Cache) {
+    let domain = cache.inner.store.domain;
+    let _ = domain.try_advance() && domain.try_advance();
+    cache.sweep();
+}
+
+/// Frees what was emptied and fills it with other bytes: who still points there is found out.
+fn reuse(cache: &Cache) {
+    compact(cache);
+    for n in 0..3 {
+        set(cache, &[n], &[7; 300]);
+    }
+}
+
+/// A cache whose open segment is more than half dead once `rest` was added: compaction will choose it.
+fn half_dead() -> Cache {
+    let cache = Cache::for_models();
+    set(&cache, b"d", &[9; 500]);
+    assert!(cache.delete(b"d"));
+    cache
+}
+
+fn reader_during_overwrites() {
+    let cache = Cache::for_models();
+    set(&cache, b"k", &[1; 12]);
+    let writer = spawn(&cache, |cache| {
+        set(cache, b"k", &[2; 12]);
+        set(cache, b"k", &[3; 5]);
+    });
+    let reader = spawn(&cache, |cache| {
+        let value = get(cache, b"k").expect("it is always there");
+        let whole = value == [1; 12] || value == [2; 12] || value == [3; 5];
+        assert!(whole, "torn: {value:?}");
+    });
+    join([writer, reader]);
+}
+
+#[test]
+fn a_reader_never_sees_half_an_overwrite() {
+    holds(reader_during_overwrites);
+    fails_without(NoHeaderCheck, reader_during_overwrites);
+}
+
+/// The half-dead segment's only item is overwritten in place while it is moved away.
+fn overwrite_during_move() {
+    let cache = half_dead();
+    set(&cache, b"k", &[1; 12]);
+    settle(&cache);
+    let writer = spawn(&cache, |cache| set(cache, b"k", &[2; 12]));
+    let mover = spawn(&cache, Cache::sweep);
+    join([writer, mover]);
+    assert_eq!(get(&cache, b"k").as_deref(), Some(&[2; 12][..]));
+    assert_eq!(cache.stats().inserts, 2);
+}
+
+#[test]
+fn no_overwrite_is_lost_in_a_move() {
+    holds(overwrite_during_move);
+    fails_without(NoFreezeNorDrainingCheck, overwrite_during_move);
+}
+
+fn delete_during_move() {
+    let cache = half_dead();
+    set(&cache, b"k", &[1; 12]);
+    settle(&cache);
+    let deleter = spawn(&cache, |cache| assert!(cache.delete(b"k")));
+    let mover = spawn(&cache, Cache::sweep);
+    join([deleter, mover]);
+    assert_eq!(get(&cache, b"k"), None);
+    assert_eq!((cache.len(), cache.stats().live_bytes), (0, 0));
+}
+
+#[test]
+fn no_deleted_item_comes_back_by_a_move() {
+    holds(delete_during_move);
+}
+
+/// 998 + 1 fits in place, + 2 goes by copy; whichever is first, the other must not be lost.
+fn step_by_copy_and_step_in_place() {
+    let cache = Cache::for_models();
+    set(&cache, b"k", b"998");
+    let steps = [1, 2].map(|by| {
+        spawn(&cache, move |cache| {
+            assert!(cache.incr(b"k", by).expect("a number").is_some());
+        })
+    });
+    join(steps);
+    assert_eq!(get(&cache, b"k").as_deref(), Some(&b"1001"[..]));
+}
+
+#[test]
+fn no_update_is_lost_between_copy_and_place() {
+    holds(step_by_copy_and_step_in_place);
+    fails_without(NoLockOfOld, step_by_copy_and_step_in_place);
+}
+
+/// A segment is sealed and compacted while a writer has reserved in it and not yet published.
+fn drain_during_fill() {
+    let cache = half_dead();
+    let writer = spawn(&cache, |cache| set(cache, b"k", &[1; 12]));
+    let reclaimer = spawn(&cache, |cache| {
+        seal(cache);
+        compact(cache);
+    });
+    join([writer, reclaimer]);
+    assert_eq!(get(&cache, b"k").as_deref(), Some(&[1; 12][..]));
+}
+
+#[test]
+fn no_segment_is_drained_under_its_writers() {
+    holds(drain_during_fill);
+    fails_without(NotSettled, drain_during_fill);
+}
+
+/// A reader stands in a segment that is emptied, freed and filled with records of the same shape.
+fn reuse_under_reader() {
+    let cache = Cache::for_models();
+    set(&cache, b"k", &[1; 12]);
+    set(&cache, b"d", &[9; 500]);
+    assert!(cache.delete(b"d"));
+    settle(&cache);
+    let reader = spawn(&cache, |cache| {
+        let value = get(cache, b"k");
+        assert_eq!(value.as_deref(), Some(&[1; 12][..]), "another item's bytes");
+    });
+    let reclaimer = spawn(&cache, |cache| {
+        cache.sweep();
+        set(cache, b"x", &[7; 12]);
+    });
+    join([reader, reclaimer]);
+}
+
+#[test]
+fn no_segment_is_reused_under_a_pin() {
+    holds(reuse_under_reader);
+    fails_without(NoGrace, reuse_under_reader);
+}
+
+const LARGE: usize = 240;
+
+/// A large value in two chunks, with an expiry, in a half-dead sealed segment.
+fn with_large() -> Cache {
+    let cache = half_dead();
+    write_large(&cache);
+    settle(&cache);
+    cache
+}
+
+fn write_large(cache: &Cache) {
+    let options = SetOptions {
+        expiry: Expiry::AtMs(2_000_000_000_000),
+        ..SetOptions::default()
+    };
+    let mut writer = cache.write(b"k", LARGE, &options).expect("room");
+    writer.write(&[5; LARGE]).expect("room");
+    assert!(writer.commit().expect("room").is_stored());
+}
+
+/// The head is locked for a touch while its chunks are moved.
+fn touch_during_chunk_move() {
+    let cache = with_large();
+    let toucher = spawn(&cache, |cache| {
+        let later = Expiry::AtMs(2_000_000_001_000);
+        assert!(cache.touch(b"k", later).expect("nothing is written"));
+    });
+    let mover = spawn(&cache, Cache::sweep);
+    join([toucher, mover]);
+    reuse(&cache);
+    assert_eq!(get(&cache, b"k").as_deref(), Some(&[5; LARGE][..]));
+}
+
+#[test]
+fn no_chunk_is_lost_while_its_head_is_locked() {
+    holds(touch_during_chunk_move);
+    fails_without(LockedHeadIsGone, touch_during_chunk_move);
+}
+
+fn delete_during_chunk_move() {
+    let cache = with_large();
+    let deleter = spawn(&cache, |cache| assert!(cache.delete(b"k")));
+    let mover = spawn(&cache, Cache::sweep);
+    join([deleter, mover]);
+    assert_eq!(get(&cache, b"k"), None);
+    assert_eq!(cache.stats().live_bytes, 0, "a chunk is nobody's and lives");
+}
+
+#[test]
+fn a_removal_buries_every_chunk_wherever_it_is() {
+    holds(delete_during_chunk_move);
+    fails_without(ChunkBlind, delete_during_chunk_move);
+}
+
+/// A large value is streamed into a segment that is being sealed and compacted.
+fn drain_during_stream() {
+    let cache = half_dead();
+    let writer = spawn(&cache, write_large);
+    let reclaimer = spawn(&cache, |cache| {
+        seal(cache);
+        compact(cache);
+    });
+    join([writer, reclaimer]);
+    reuse(&cache);
+    assert_eq!(get(&cache, b"k").as_deref(), Some(&[5; LARGE][..]));
+}
+
+#[test]
+fn no_segment_is_drained_under_a_stream() {
+    holds(drain_during_stream);
+    fails_without(WritersIgnored, drain_during_stream);
+}
+
+/// What is stored after a flush stays, though another thread opens segments during it.
+fn set_after_flush() {
+    let cache = Cache::for_models();
+    set(&cache, b"a", &[1; 4]);
+    seal(&cache);
+    let flusher = spawn(&cache, |cache| {
+        cache.flush();
+        assert_eq!(get(cache, b"a"), None);
+        set(cache, b"k", &[2; 4]);
+        assert_eq!(get(cache, b"k").as_deref(), Some(&[2; 4][..]));
+    });
+    let writer = spawn(&cache, |cache| set(cache, b"x", &[3; 4]));
+    join([flusher, writer]);
+}
+
+#[test]
+fn a_flush_leaves_what_comes_after_it() {
+    holds(set_after_flush);
+    fails_without(NoHold, set_after_flush);
+}
+
+/// An append by copy rests on a value that is flushed meanwhile: it must not bring it back.
+fn copy_during_flush() {
+    let cache = Cache::for_models();
+    set(&cache, b"k", &[1; 3]);
+    let writer = spawn(&cache, |cache| {
+        let _ = cache.append(b"k", &[2; 9]).expect("room");
+    });
+    let flusher = spawn(&cache, |cache| {
+        cache.flush();
+        assert_eq!(get(cache, b"k"), None);
+    });
+    join([writer, flusher]);
+    assert_eq!(get(&cache, b"k"), None);
+}
+
+#[test]
+fn a_flushed_value_does_not_live_on_in_a_copy() {
+    holds(copy_during_flush);
+}
+
+/// Two writers find the same lane full.
+fn two_writers_at_a_full_lane() {
+    let cache = Cache::for_models();
+    set(&cache, b"d", &[9; 980]);
+    let writers = [1, 2].map(|n: u8| spawn(&cache, move |cache| set(cache, &[n], &[n; 40])));
+    join(writers);
+    for n in [1, 2] {
+        assert_eq!(get(&cache, &[n]).as_deref(), Some(&[n; 40][..]));
+    }
+    seal(&cache);
+    cache.sweep();
+    assert_eq!(cache.len(), 3);
+}
+
+#[test]
+fn a_full_lane_is_sealed_once() {
+    holds(two_writers_at_a_full_lane);
+    fails_without(SealBlind, two_writers_at_a_full_lane);
+}

@@ -1,0 +1,52 @@
+//! Switches that take a guarding line out, so that the models of the engine can show they notice.
+//!
+//! As in `index/models_switch.rs`: outside the model checker every switch is the constant `false`.
+
+/// The guarding lines the models can remove.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(shuttle), allow(dead_code))]
+pub(crate) enum Mutant {
+    /// A reader believes its copy without comparing headers.
+    NoHeaderCheck,
+    /// A mover copies an item without freezing it, and writers do not heed that their segment is being
+    /// drained: either line alone keeps overwrites from being lost.
+    NoFreezeNorDrainingCheck,
+    /// A publication by copy does not lock the item it rests on.
+    NoLockOfOld,
+    /// A sealed segment is drained though writers who reserved in it are still pinned.
+    NotSettled,
+    /// A sealed segment is drained though long writes are under way in it.
+    WritersIgnored,
+    /// A condemned segment is reused at once.
+    NoGrace,
+    /// A chunk whose owner's head is locked counts as nobody's.
+    LockedHeadIsGone,
+    /// A moved chunk is put into its owner's table without comparing.
+    ChunkBlind,
+    /// Segments are opened while a flush takes its mark.
+    NoHold,
+    /// A full lane is emptied without comparing.
+    SealBlind,
+}
+
+#[cfg(shuttle)]
+thread_local! {
+    // Shuttle runs all threads of a model on one thread of the system.
+    static ACTIVE: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(shuttle)]
+pub(crate) fn mutant(which: Mutant) -> bool {
+    ACTIVE.with(|active| active.get() == Some(which))
+}
+
+#[cfg(all(shuttle, test))]
+pub(crate) fn activate(which: Option<Mutant>) {
+    ACTIVE.with(|active| active.set(which));
+}
+
+#[cfg(not(shuttle))]
+#[inline(always)]
+pub(crate) fn mutant(_which: Mutant) -> bool {
+    false
+}
