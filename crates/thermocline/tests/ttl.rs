@@ -52,35 +52,6 @@ fn gone_at_the_very_millisecond_and_not_before() {
 }
 
 #[test]
-fn expired_items_go_before_live_ones_and_nobody_has_to_read() {
-    let (cache, clock) = timed(32 << 20, |config| config.background = false);
-    // A third lives for good, a third expires, and then as many again come in.
-    let value = [7u8; 1000];
-    for n in 0..10_000u32 {
-        cache.set(format!("live {n}").as_bytes(), &value).unwrap();
-        cache
-            .set_with(format!("soon {n}").as_bytes(), &value, &at(1000))
-            .unwrap();
-    }
-    assert_eq!(cache.stats().evicted, 0, "all must fit at first");
-    clock.advance_ms(2000);
-    // Threads of other tests may be pinned since before some segments were sealed: let them pass.
-    std::thread::sleep(Duration::from_millis(300));
-    for n in 0..14_000u32 {
-        cache.set(format!("new {n}").as_bytes(), &value).unwrap();
-    }
-    let stats = cache.stats();
-    assert_eq!(stats.evicted, 0, "a live item went before an expired one");
-    assert!(stats.expired >= 2_000, "{} expired", stats.expired);
-    for n in 0..10_000u32 {
-        assert!(cache.contains(format!("live {n}").as_bytes()), "live {n}");
-    }
-    for n in 0..14_000u32 {
-        assert!(cache.contains(format!("new {n}").as_bytes()), "new {n}");
-    }
-}
-
-#[test]
 fn the_background_thread_reclaims_expired_items_in_a_quiet_cache() {
     let (cache, clock) = timed(32 << 20, |_| ());
     let value = [7u8; 1000];
