@@ -3,7 +3,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{channel, Receiver};
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 use thermocline::{Cache, Clock, Config, Error, Expiry, LoadError, LoadOptions, Origin};
@@ -372,7 +372,7 @@ mod tasks {
     use super::*;
     use std::future::Future;
     use std::pin::{pin, Pin};
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
     use std::task::{Context, Poll, Wake, Waker};
 
     struct Unpark(thread::Thread);
@@ -420,7 +420,12 @@ mod tasks {
     }
 
     fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-        future.poll(&mut Context::from_waker(Waker::noop()))
+        struct Nobody;
+        impl Wake for Nobody {
+            fn wake(self: Arc<Self>) {}
+        }
+        let waker = Waker::from(Arc::new(Nobody));
+        future.poll(&mut Context::from_waker(&waker))
     }
 
     async fn wait_for(gate: Gate, value: &[u8]) -> Result<Vec<u8>, String> {
