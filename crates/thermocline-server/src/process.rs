@@ -14,6 +14,9 @@ pub fn become_user(name: &str) -> io::Result<()> {
         let text = format!("user {name} does not exist: create it or choose another with --user");
         io::Error::new(io::ErrorKind::NotFound, text)
     })?;
+    if user.uid == Uid::effective() {
+        return Ok(());
+    }
     setgroups(&[user.gid])?;
     setgid(user.gid)?;
     setuid(user.uid)?;

@@ -733,3 +733,76 @@ fn flush_and_watch_can_be_forbidden() {
     let server = ours(&[]);
     assert_eq!(server.connect().ask("watch fetchers"), "OK");
 }
+
+#[test]
+fn a_flush_to_come_takes_what_is_stored_during_its_second() {
+    let server = ours(&["-o", "test_clock"]);
+    let mut client = server.connect();
+    assert_eq!(client.ask("debugtime p"), "OK");
+    assert_eq!(client.ask("set before 0 0 1\r\na"), "STORED");
+    assert_eq!(client.ask("flush_all 2"), "OK");
+    assert_eq!(client.ask("debugtime 1"), "OK");
+    assert_eq!(client.ask("mg before"), "HD", "not yet");
+    assert_eq!(client.ask("debugtime 1"), "OK");
+    assert_eq!(client.ask("mg before"), "EN");
+    assert_eq!(client.ask("set during 0 0 1\r\na"), "STORED");
+    assert_eq!(
+        client.ask("mg during"),
+        "EN",
+        "stored in the second of the flush"
+    );
+    assert_eq!(client.ask("debugtime 1"), "OK");
+    assert_eq!(client.ask("mg during"), "EN");
+    assert_eq!(client.ask("set after 0 0 1\r\na"), "STORED");
+    assert_eq!(client.ask("mg after"), "HD");
+}
+
+#[test]
+fn the_banner_says_what_was_got_in_text_or_json() {
+    for format in ["text", "json"] {
+        let port = free_port();
+        let mut child = Command::new(our_binary())
+            .args([
+                "serve",
+                "--memory",
+                "64MiB",
+                "--threads",
+                "1",
+                "--http",
+                "none",
+                "--log-format",
+                format,
+            ])
+            .args(["--memcached", &format!("127.0.0.1:{port}")])
+            .env_remove("THERMOCLINE_TEST_VENV")
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let stderr = child.stderr.take().expect("piped");
+        let running = Running { child, port };
+        let lines: Vec<String> = std::io::BufRead::lines(std::io::BufReader::new(stderr))
+            .take(6)
+            .map(|line| line.expect("text"))
+            .collect();
+        let text = lines.join("\n");
+        for part in [
+            "64.0 MiB",
+            "pages ",
+            &format!("127.0.0.1:{port}"),
+            "1 event loops",
+            "http on off",
+        ] {
+            assert!(text.contains(part), "no {part} in\n{text}");
+        }
+        if format == "json" {
+            for line in &lines {
+                let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+                assert!(
+                    value["level"] == "INFO" && value["message"].is_string(),
+                    "{line}"
+                );
+            }
+        }
+        drop(running);
+    }
+}
