@@ -405,9 +405,10 @@ impl Segments {
     pub(crate) fn empty_one_extent(&self) -> Vec<SegmentId> {
         let per = self.per_extent() as u32;
         let mut books = lock(&self.books);
-        let chosen = books.emptying.or_else(|| {
+        let kept = books.emptying.filter(|extent| self.can_empty(extent.0));
+        let chosen = kept.or_else(|| {
             (0..self.extents.capacity())
-                .filter(|&n| self.is_owned(&books, n))
+                .filter(|&n| self.is_owned(&books, n) && self.can_empty(n))
                 .max_by_key(|&n| (books.free_in_extent[n as usize], n))
                 .map(ExtentId)
         });
@@ -416,6 +417,16 @@ impl Segments {
         chosen
             .map(|extent| (0..per).map(|n| SegmentId(extent.0 * per + n)).collect())
             .unwrap_or_default()
+    }
+
+    /// Whether nothing that may last (a guard, a value being streamed in) keeps a segment of this extent.
+    fn can_empty(&self, extent: u32) -> bool {
+        let per = self.per_extent() as u32;
+        (0..per).all(|n| {
+            let segment = self.get(SegmentId(extent * per + n));
+            segment.holds.load(Ordering::Relaxed) == 0
+                && segment.writers.load(Ordering::Relaxed) == 0
+        })
     }
 
     fn is_owned(&self, books: &Books, extent: u32) -> bool {

@@ -1,7 +1,7 @@
 //! What to drain next: the queues of sealed segments, and the facts the policy asks for.
 
 use super::drain::{Drain, Mode};
-use super::{Books, Reclaim, CANDIDATES_MAX};
+use super::{Books, Reclaim, CANDIDATES_MAX, FRUITLESS_MAX};
 use crate::config::FRESH_SHARE;
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
@@ -48,16 +48,17 @@ impl Reclaim {
         }
         // What was sealed a moment ago can be drained two epochs later.
         let _ = store.domain.try_advance() && store.domain.try_advance();
+        let evict = self.evict.load(Ordering::Relaxed) || store.budget.excess_bytes() > 0;
         if self.owes(store) {
             if store.segments.give_back_extent() {
                 return true;
             }
-            if let Some(started) = self.start_emptying(store, books) {
-                return started;
+            // Where an extent holds several segments, freeing others would not bring it nearer.
+            if evict && store.segments.per_extent() > 1 {
+                return self.start_emptying(store, books);
             }
         }
         let facts = self.pool_facts(store, books);
-        let evict = self.evict.load(Ordering::Relaxed);
         match policy::next(&store.setting, &facts) {
             Next::Expire(candidate) | Next::Compact(candidate) => {
                 let id = SegmentId(candidate.segment);
@@ -98,7 +99,7 @@ impl Reclaim {
     }
 
     /// Drains what is left in the extent that is to be given back.
-    pub(super) fn start_emptying(&self, store: &Store, books: &mut Books) -> Option<bool> {
+    pub(super) fn start_emptying(&self, store: &Store, books: &mut Books) -> bool {
         let segments = store.segments.empty_one_extent();
         for lane in store.lanes.all() {
             if lane.open().is_some_and(|(id, _)| segments.contains(&id)) {
@@ -108,12 +109,15 @@ impl Reclaim {
         self.queue_sealed(store, books);
         let sealed = segments
             .into_iter()
-            .find(|&id| store.segment(id).state() == State::Sealed && is_settled(store, id))?;
+            .find(|&id| store.segment(id).state() == State::Sealed && is_settled(store, id));
+        let Some(sealed) = sealed else {
+            return false;
+        };
         let mode = match store.segment(sealed).pool() {
             Pool::Probation => Mode::Probation,
             Pool::Main => Mode::Empty,
         };
-        Some(self.unqueue(store, books, sealed) && self.begin(store, books, sealed, mode))
+        self.unqueue(store, books, sealed) && self.begin(store, books, sealed, mode)
     }
 
     pub(super) fn unqueue(&self, store: &Store, books: &mut Books, id: SegmentId) -> bool {
@@ -139,7 +143,8 @@ impl Reclaim {
         mode: Mode,
     ) -> bool {
         store.segment(id).start_drain();
-        books.drain = Some(Drain::new(id, mode));
+        let strictness = books.fruitless / FRUITLESS_MAX;
+        books.drain = Some(Drain::new(id, mode, strictness));
         true
     }
 

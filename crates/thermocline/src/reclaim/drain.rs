@@ -80,13 +80,16 @@ pub(super) struct Drain {
     /// Bytes put into main, to be counted at the end.
     promoted: u64,
     kept: u64,
+    /// Accesses that count for nothing, after many drains that freed nothing: without it a cache that is
+    /// referenced all over would be walked whole, again and again, for one segment.
+    strictness: u32,
 }
 
 /// Records whose hashes are gathered before the index is asked: their lines are fetched meanwhile.
 const BATCH: usize = 16;
 
 impl Drain {
-    pub(super) fn new(id: SegmentId, mode: Mode) -> Drain {
+    pub(super) fn new(id: SegmentId, mode: Mode, strictness: u32) -> Drain {
         Drain {
             id,
             mode,
@@ -103,6 +106,7 @@ impl Drain {
             retries: 0,
             promoted: 0,
             kept: 0,
+            strictness,
         }
     }
 
@@ -112,6 +116,12 @@ impl Drain {
 
     pub(super) fn relinks(&self) -> bool {
         self.phase == Phase::Relink
+    }
+
+    /// Whether the drain brought less than a tenth of its segment.
+    pub(super) fn is_fruitless(&self, store: &Store) -> bool {
+        let used = store.segment(self.id).used() as u64;
+        self.relinks() || self.mode == Mode::Main && self.kept * 10 > used * 9
     }
 
     pub(super) fn counter(&self) -> Counter {
@@ -273,6 +283,9 @@ impl Drain {
 
     fn decide(&mut self, store: &Store) {
         self.phase = Phase::Apply;
+        if self.strictness > 0 {
+            return;
+        }
         let facts = SegmentFacts {
             pool: Pool::Main,
             used_bytes: store.segment(self.id).used() as u64,
@@ -302,7 +315,7 @@ impl Drain {
                 &store.setting,
                 &ItemFacts {
                     pool,
-                    counter: counter as u8,
+                    counter: counter.saturating_sub(self.strictness) as u8,
                     size: entry.reserved as u64,
                 },
             ),

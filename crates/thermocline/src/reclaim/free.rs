@@ -53,6 +53,10 @@ impl Reclaim {
         let id = drain.id();
         let segment = store.segment(id);
         let pin = store.pin();
+        books.fruitless = match drain.is_fruitless(store) {
+            true => books.fruitless + 1,
+            false => 0,
+        };
         if drain.relinks() {
             let mut generations = lock(&store.generations);
             let now = generations.relink_main(segment.generation());

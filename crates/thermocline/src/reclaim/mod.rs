@@ -34,6 +34,10 @@ use std::time::{Duration, Instant};
 const DIRECT_ITEMS: usize = 64;
 /// Items the background thread does in one go.
 const BACKGROUND_ITEMS: usize = 512;
+/// Work that brings nothing nearer is given up after so many times the idle limit.
+const BUSY_FACTOR: u32 = 20;
+/// Drains in a row that freed next to nothing before the next one is stricter by one counter.
+const FRUITLESS_MAX: u32 = 16;
 /// Segments looked at for compaction in one go.
 const CANDIDATES_MAX: usize = 1024;
 
@@ -70,6 +74,8 @@ struct Books {
     gone: Vec<Gone>,
     /// Where the next look for candidates starts.
     candidate_at: usize,
+    /// Drains in a row that freed next to nothing: main is referenced all over.
+    fruitless: u32,
     sealed_bytes: [u64; 2],
 }
 
@@ -92,6 +98,7 @@ impl Reclaim {
                 drain: None,
                 gone: Vec::new(),
                 candidate_at: 0,
+                fruitless: 0,
                 sealed_bytes: [0; 2],
             }),
             freed: Condvar::new(),
@@ -181,8 +188,8 @@ impl Reclaim {
     /// Makes room for a writer that found none. False: refused, nothing came free in time.
     /// No pin may be held.
     pub(crate) fn make_room(&self, store: &Store) -> bool {
-        self.work_until(store, REFUSE_AFTER, |reclaim, store| {
-            reclaim.available(store) > 0
+        self.work_until(store, REFUSE_AFTER, |reclaim| {
+            u64::from(reclaim.available(store) == 0)
         })
     }
 
@@ -190,41 +197,53 @@ impl Reclaim {
     pub(crate) fn make_extent(&self, store: &Store) -> bool {
         self.extents_wanted.fetch_add(1, Ordering::Relaxed);
         self.withhold(store);
-        let made = self.work_until(store, REFUSE_AFTER, |_, store| {
-            store.budget.free_bytes() >= crate::mem::EXTENT_BYTES as u64
+        let wanted = crate::mem::EXTENT_BYTES as u64;
+        let made = self.work_until(store, REFUSE_AFTER, |_| {
+            wanted.saturating_sub(store.budget.free_bytes())
         });
         self.extents_wanted.fetch_sub(1, Ordering::Relaxed);
         self.withhold(store);
         made
     }
 
+    /// Works until `missing` says 0. False: nothing could be done for `give_up_after`, or work went on for
+    /// `BUSY_FACTOR` times as long and what is missing did not become less.
     fn work_until(
         &self,
         store: &Store,
         give_up_after: Duration,
-        done: impl Fn(&Reclaim, &Store) -> bool,
+        missing: impl Fn(&Reclaim) -> u64,
     ) -> bool {
-        let mut stuck_since = None;
+        let mut idle_since = None;
+        let (mut least, mut nearer_at) = (u64::MAX, None);
         loop {
-            if done(self, store) {
+            let now_missing = missing(self);
+            if now_missing == 0 {
                 return true;
             }
-            let mut books = lock(&self.books);
-            if done(self, store) {
-                return true;
+            if now_missing < least {
+                (least, nearer_at, idle_since) = (now_missing, None, None);
             }
-            let pin = store.pin();
-            store.counters.one(&pin, Counter::DirectPasses);
-            drop(pin);
-            let progress = self.pass(store, &mut books, DIRECT_ITEMS);
-            self.finish(store, books);
+            let progress = {
+                let mut books = lock(&self.books);
+                let pin = store.pin();
+                store.counters.one(&pin, Counter::DirectPasses);
+                drop(pin);
+                let progress = self.pass(store, &mut books, DIRECT_ITEMS);
+                self.finish(store, books);
+                progress
+            };
+            let busy = *nearer_at.get_or_insert_with(Instant::now);
+            if busy.elapsed() > give_up_after * BUSY_FACTOR {
+                return missing(self) == 0;
+            }
             if progress == Progress::Some {
-                stuck_since = None;
+                idle_since = None;
                 continue;
             }
-            let since = *stuck_since.get_or_insert_with(Instant::now);
-            if since.elapsed() > give_up_after {
-                return done(self, store);
+            let idle = *idle_since.get_or_insert_with(Instant::now);
+            if idle.elapsed() > give_up_after {
+                return missing(self) == 0;
             }
             self.wait_for_pins(store);
         }
@@ -359,9 +378,7 @@ impl Reclaim {
 
     /// Works until the budget is no longer exceeded. False: guards or pins keep too much.
     pub(crate) fn shrink(&self, store: &Store) -> bool {
-        let fits = self.work_until(store, SHRINK_AFTER, |_, store| {
-            store.budget.excess_bytes() == 0
-        });
+        let fits = self.work_until(store, SHRINK_AFTER, |_| store.budget.excess_bytes());
         let books = lock(&self.books);
         self.withhold(store);
         self.fit_ghosts(store);
