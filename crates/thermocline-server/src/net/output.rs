@@ -59,9 +59,47 @@ impl Out {
         pool: &Pool,
         written: &mut u64,
     ) -> io::Result<Option<Backlog>> {
+        let total = self.bytes.len() + self.held_bytes;
+        let mut sent = 0;
+        let result = loop {
+            if sent == total {
+                break Ok(None);
+            }
+            match self.write(stream, sent) {
+                Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                Ok(n) => sent += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    break Ok(Some(self.rest(sent, pool)))
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        *written += sent as u64;
+        self.clear();
+        result
+    }
+
+    /// One write of what follows the first `sent` bytes.
+    fn write(&self, stream: &mut Stream, sent: usize) -> io::Result<usize> {
         if self.held.is_empty() {
-            return self.send_bytes(stream, written);
+            return stream.write(&self.bytes[sent..]);
         }
+        let mut slices = [IoSlice::new(&[]); IOVEC_MAX];
+        let mut gather = Gather::new(&mut slices, sent);
+        let mut from = 0;
+        for (at, guard) in &self.held {
+            gather.add(&self.bytes[from..*at]);
+            guard.chunks().for_each(|chunk| gather.add(chunk));
+            from = *at;
+        }
+        gather.add(&self.bytes[from..]);
+        let count = gather.count;
+        stream.write_vectored(&slices[..count])
+    }
+
+    /// What is left after `sent` bytes, to be kept with the connection.
+    fn rest(&mut self, sent: usize, pool: &Pool) -> Backlog {
         let mut backlog = Backlog::default();
         let mut from = 0;
         for (at, guard) in self.held.drain(..) {
@@ -70,44 +108,9 @@ impl Out {
             from = at;
         }
         backlog.push_bytes(&self.bytes[from..]);
-        self.bytes.clear();
-        self.held_bytes = 0;
-        match backlog.send(stream, written)? {
-            true => Ok(None),
-            false => {
-                backlog.let_go(pool);
-                Ok(Some(backlog))
-            }
-        }
-    }
-
-    fn send_bytes(
-        &mut self,
-        stream: &mut Stream,
-        written: &mut u64,
-    ) -> io::Result<Option<Backlog>> {
-        let mut sent = 0;
-        while sent < self.bytes.len() {
-            match stream.write(&self.bytes[sent..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => sent += n,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => {
-                    self.clear();
-                    return Err(error);
-                }
-            }
-        }
-        *written += sent as u64;
-        let rest = self.bytes.get(sent..).filter(|rest| !rest.is_empty());
-        let backlog = rest.map(|rest| {
-            let mut backlog = Backlog::default();
-            backlog.push_bytes(rest);
-            backlog
-        });
-        self.clear();
-        Ok(backlog)
+        backlog.advance(sent);
+        backlog.let_go(pool);
+        backlog
     }
 
     pub fn clear(&mut self) {
@@ -192,23 +195,14 @@ impl Backlog {
 
     /// Points `slices` at the unsent bytes, in order; returns how many were used.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let mut count = 0;
-        let mut skip = self.sent;
-        let mut add = |chunk: &'a [u8]| {
-            let unsent = &chunk[skip.min(chunk.len())..];
-            skip -= chunk.len() - unsent.len();
-            if !unsent.is_empty() && count < slices.len() {
-                slices[count] = IoSlice::new(unsent);
-                count += 1;
-            }
-        };
+        let mut gather = Gather::new(slices, self.sent);
         for piece in self.pieces.iter().take(IOVEC_MAX) {
             match piece {
-                Piece::Bytes(bytes) => add(bytes),
-                Piece::Held(guard) => guard.chunks().for_each(&mut add),
+                Piece::Bytes(bytes) => gather.add(bytes),
+                Piece::Held(guard) => guard.chunks().for_each(|chunk| gather.add(chunk)),
             }
         }
-        count
+        gather.count
     }
 
     fn advance(&mut self, bytes: usize) {
@@ -235,5 +229,79 @@ impl Backlog {
                 }
             }
         }
+    }
+}
+
+/// Collects pieces for one gathering write, leaving out what was sent before.
+struct Gather<'s, 'a> {
+    slices: &'s mut [IoSlice<'a>],
+    count: usize,
+    skip: usize,
+}
+
+impl<'s, 'a> Gather<'s, 'a> {
+    fn new(slices: &'s mut [IoSlice<'a>], skip: usize) -> Gather<'s, 'a> {
+        Gather {
+            slices,
+            count: 0,
+            skip,
+        }
+    }
+
+    fn add(&mut self, chunk: &'a [u8]) {
+        let unsent = &chunk[self.skip.min(chunk.len())..];
+        self.skip -= chunk.len() - unsent.len();
+        if !unsent.is_empty() && self.count < self.slices.len() {
+            self.slices[self.count] = IoSlice::new(unsent);
+            self.count += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use thermocline::{Cache, Config};
+
+    /// Every byte once and in order, whatever the socket takes at a time.
+    #[test]
+    fn bytes_and_values_arrive_in_order_through_a_narrow_socket() {
+        let cache = Cache::new(Config::new(32 << 20)).expect("a small cache");
+        let pool = Pool::new(64 << 20, 1 << 30);
+        let (near, far) = mio::net::UnixStream::pair().expect("a pair");
+        let (mut stream, mut far) = (Stream::Unix(near), far);
+        let mut out = Out::default();
+        let mut expected = Vec::new();
+        for number in 0..60u32 {
+            let value = vec![number as u8; 3000 * (number as usize % 40 + 1)];
+            let key = number.to_string();
+            cache.set(key.as_bytes(), &value).expect("stored");
+            let line = format!("VALUE {number}");
+            out.line(line.as_bytes());
+            out.hold(cache.get(key.as_bytes()).expect("there"));
+            out.push(b"\r\n");
+            expected.extend_from_slice(format!("{line}\r\n").as_bytes());
+            expected.extend_from_slice(&value);
+            expected.extend_from_slice(b"\r\n");
+        }
+        let mut written = 0;
+        let mut backlog = out.send(&mut stream, &pool, &mut written).expect("sent");
+        assert!(out.is_empty());
+        assert!(backlog.is_some(), "a socket does not take 3.6 MB at once");
+        let mut arrived = Vec::new();
+        let mut part = vec![0; 7777];
+        while arrived.len() < expected.len() {
+            if let Ok(count) = far.read(&mut part) {
+                arrived.extend_from_slice(&part[..count]);
+            }
+            if let Some(rest) = &mut backlog {
+                if rest.send(&mut stream, &mut written).expect("sent") {
+                    backlog = None;
+                }
+            }
+        }
+        assert!(arrived == expected);
+        assert_eq!(written, expected.len() as u64);
     }
 }
