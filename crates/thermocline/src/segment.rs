@@ -329,6 +329,11 @@ impl Segments {
         extents as usize * self.per_extent()
     }
 
+    /// The extent touched ahead has been taken and there is budget for another.
+    pub(crate) fn wants_warm(&self) -> bool {
+        !self.extents.has_warm() && self.could_add() > 0
+    }
+
     fn add_extent(&self, books: &mut Books) -> Option<()> {
         if self.could_add() == 0 && !self.extents.has_warm() {
             return None;

@@ -188,12 +188,11 @@ impl Inner {
     /// After a write: wakes the thread if room is short, or does its chores where there is none.
     #[inline]
     pub(crate) fn wake_if_short(&self) {
-        if !self.reclaim.is_short(&self.store) && !self.flush_is_due() {
-            return;
-        }
+        let calm = !self.reclaim.is_short(&self.store) && !self.flush_is_due();
         match &self.bell {
-            Some(bell) => bell.ring(),
-            None => self.tick(),
+            Some(bell) if !calm || self.store.segments.wants_warm() => bell.ring(),
+            None if !calm => self.tick(),
+            _ => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Reclaim;
 use crate::store::Store;
-use crate::sync::lock;
+use crate::sync::{lock, AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub(crate) struct Background {
 pub(crate) struct Bell {
     state: Mutex<BellState>,
     rung: Condvar,
+    /// Rung and not yet heard: rings in between cost a load.
+    ringing: AtomicBool,
 }
 
 #[derive(Default)]
@@ -45,10 +47,14 @@ impl Bell {
         Arc::new(Bell {
             state: Mutex::new(BellState::default()),
             rung: Condvar::new(),
+            ringing: AtomicBool::new(false),
         })
     }
 
     pub(crate) fn ring(&self) {
+        if self.ringing.load(Ordering::Acquire) || self.ringing.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let mut state = self.lock();
         if !state.rung {
             state.rung = true;
@@ -73,6 +79,7 @@ impl Bell {
                 .0;
         }
         state.rung = false;
+        self.ringing.store(false, Ordering::Release);
         !state.stop
     }
 }

@@ -46,6 +46,10 @@ impl Reclaim {
             // Evicting more would free no sooner: wait for the pins.
             return false;
         }
+        if waiting > 0 && store.segments.free() == 0 && store.segments.could_add() == 0 {
+            // Survivors would have nowhere to go and be evicted; what is condemned comes free soon.
+            return false;
+        }
         // What was sealed a moment ago can be drained two epochs later.
         let _ = store.domain.try_advance() && store.domain.try_advance();
         let evict = self.evict.load(Ordering::Relaxed) || store.budget.excess_bytes() > 0;

@@ -36,6 +36,9 @@ const DIRECT_ITEMS: usize = 64;
 const BACKGROUND_ITEMS: usize = 512;
 /// Work that brings nothing nearer is given up after so many times the idle limit.
 const BUSY_FACTOR: u32 = 20;
+/// Pins end by themselves, when their preempted threads run again; guards may not. So much more patience
+/// with pins.
+const PINNED_FACTOR: u32 = 10;
 /// Drains in a row that freed next to nothing before the next one is stricter by one counter.
 const FRUITLESS_MAX: u32 = 16;
 /// Segments looked at for compaction in one go.
@@ -86,6 +89,8 @@ pub(crate) enum Progress {
     Some,
     /// Nothing to do, or nothing that can be done now.
     None,
+    /// Nothing until other threads end their pins.
+    Pinned,
 }
 
 impl Reclaim {
@@ -237,12 +242,16 @@ impl Reclaim {
             if busy.elapsed() > give_up_after * BUSY_FACTOR {
                 return missing(self) == 0;
             }
-            if progress == Progress::Some {
-                idle_since = None;
-                continue;
-            }
+            let patience = match progress {
+                Progress::Some => {
+                    idle_since = None;
+                    continue;
+                }
+                Progress::None => give_up_after,
+                Progress::Pinned => give_up_after * PINNED_FACTOR,
+            };
             let idle = *idle_since.get_or_insert_with(Instant::now);
-            if idle.elapsed() > give_up_after {
+            if idle.elapsed() > patience {
                 return missing(self) == 0;
             }
             self.wait_for_pins(store);
@@ -278,10 +287,9 @@ impl Reclaim {
         self.queue_sealed(store, books);
         let freed = self.free_condemned(store, books);
         if books.drain.is_none() && !self.start(store, books) {
-            return if freed {
-                Progress::Some
-            } else {
-                Progress::None
+            return match freed {
+                true => Progress::Some,
+                false => self.idle_progress(store, books),
             };
         }
         let Some(mut drain) = books.drain.take() else {
@@ -320,6 +328,15 @@ impl Reclaim {
         let progress = self.pass(store, &mut books, BACKGROUND_ITEMS);
         self.finish(store, books);
         progress == Progress::Some
+    }
+
+    /// Why nothing could be done.
+    fn idle_progress(&self, store: &Store, books: &Books) -> Progress {
+        let pinned = |&(_, epoch): &(SegmentId, u64)| !store.domain.passed(epoch);
+        match books.condemned.iter().any(pinned) {
+            true => Progress::Pinned,
+            false => Progress::None,
+        }
     }
 
     /// One go of the background thread. False when there is nothing (more) to do.
