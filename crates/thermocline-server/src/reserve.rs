@@ -12,7 +12,7 @@ const THREAD_BYTES: u64 = 128 << 10;
 /// The admin thread with its runtime and the connections it serves.
 const ADMIN_BYTES: u64 = 1 << 20;
 /// Code and data of our own that are touched only later: pages of the executable that have not been read at the start.
-const LATER_BYTES: u64 = 3 << 20;
+const LATER_BYTES: u64 = 4 << 20;
 /// If the kernel does not tell, this much is taken for resident at the start.
 const BASE_BYTES_GUESS: u64 = 8 << 20;
 
