@@ -10,6 +10,9 @@ mod error;
 mod entry;
 mod expiry;
 mod flight;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod generation;
 mod ghost;
 mod hash;
