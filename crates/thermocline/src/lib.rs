@@ -6,8 +6,8 @@ mod async_load;
 mod cache;
 mod clock;
 mod config;
-mod error;
 mod entry;
+mod error;
 mod expiry;
 mod flight;
 #[cfg(feature = "fuzzing")]
@@ -44,8 +44,8 @@ pub use config::{Cause, Config, Departure, Listener, PageMode, KEY_MAX, MEMORY_M
 pub use entry::Entry;
 pub use error::Error;
 pub use loader::{LoadError, LoadOptions, Loaded, Origin};
-pub use save::{LoadReport, SaveReport, Which};
 pub use policy::Objective;
+pub use save::{LoadReport, SaveReport, Which};
 pub use sketch::HotKey;
 #[cfg(feature = "serde")]
 pub use typed::Postcard;

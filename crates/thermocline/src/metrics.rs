@@ -114,7 +114,6 @@ impl Counters {
             .map(|block| block.0[counter as usize].load(Ordering::Relaxed))
             .sum()
     }
-
 }
 
 #[cfg(all(test, not(shuttle)))]

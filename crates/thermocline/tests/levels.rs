@@ -78,9 +78,18 @@ fn modules_use_lower_levels_only() {
     assert!(files.len() > 20, "the walk found the sources");
     let mut wrong = Vec::new();
     for file in &files {
-        let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = file
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         let is_test = name.as_deref().is_some_and(|name| {
-            ["tests.rs", "models.rs", "simulation.rs", "replays.rs", "bench.rs"].contains(&name)
+            [
+                "tests.rs",
+                "models.rs",
+                "simulation.rs",
+                "replays.rs",
+                "bench.rs",
+            ]
+            .contains(&name)
         });
         let module = module_of(file, &root);
         if module == "lib" || is_test {

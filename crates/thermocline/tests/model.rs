@@ -839,7 +839,11 @@ impl Driver {
                 self.guards.clear();
                 self.streams.clear();
                 let again = self.cache.set_memory(memory);
-                assert!(again.is_ok(), "SEED={}: cannot shrink to {memory}", self.seed);
+                assert!(
+                    again.is_ok(),
+                    "SEED={}: cannot shrink to {memory}",
+                    self.seed
+                );
             }
             // Segments keep the size they were made with: eight of them and the tables must fit.
             Err(Error::Config(_)) => {}
