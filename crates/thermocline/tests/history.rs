@@ -191,6 +191,9 @@ struct Scene {
     seed: u64,
 }
 
+/// What a thread of the scene does.
+type Body<'a, R> = &'a (dyn Fn(&Scene, Random) -> R + Sync + 'a);
+
 impl Scene {
     fn new(cache: Cache, seed: u64) -> Scene {
         println!("SEED={seed}");
@@ -220,7 +223,7 @@ impl Scene {
     fn play<R: Send>(
         &self,
         time: Duration,
-        threads: &[&(dyn Fn(&Scene, Random) -> R + Sync)],
+        threads: &[Body<'_, R>],
     ) -> Vec<R> {
         torture::watch_panics();
         let start = Barrier::new(threads.len() + 1);

@@ -4,6 +4,7 @@
 //! tells of each end exactly once, so a miss is legal only if an end was told of, and a hit only if none
 //! was. A hit equals the model in value, flags and expiry; a CAS token stands for one version and stays.
 //!
+//! One file, though long: the driver has one state, and each operation is checked where it is made.
 //! `SEED=n cargo test --test model` replays; `TORTURE_SECONDS=n` runs longer.
 
 mod torture;
