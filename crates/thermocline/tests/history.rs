@@ -220,11 +220,7 @@ impl Scene {
     }
 
     /// Runs the threads for the time, and hands over what they return.
-    fn play<R: Send>(
-        &self,
-        time: Duration,
-        threads: &[Body<'_, R>],
-    ) -> Vec<R> {
+    fn play<R: Send>(&self, time: Duration, threads: &[Body<'_, R>]) -> Vec<R> {
         torture::watch_panics();
         let start = Barrier::new(threads.len() + 1);
         let results = std::thread::scope(|scope| {
