@@ -6,7 +6,7 @@
 //! long, 8-byte aligned, immutable once published (but for single words):
 //!   header u32 | reserved/4 u32 | value bytes u32 | options u8 | kind u8 | key bytes - 1 u16 | key | pad | fields | value
 //!
-//! header u32:  reserved/4 10 (0: long) | key bytes 8 (0: filler) | version 8 | spare 1 | SLACK | OPTIONS | TOKEN_OUT | FROZEN | LOCK
+//! header u32:  reserved/4 10 (0: long) | key bytes 8 (0: filler) | version 8 | MARKED | SLACK | OPTIONS | TOKEN_OUT | FROZEN | LOCK
 //! ```
 //! The value of a small item ends where its slack begins: with SLACK the last byte counts the slack
 //! (itself included), or is 0 and the two bytes before it count. Most slack is the padding an item
@@ -50,6 +50,8 @@ impl Header {
     pub(crate) const TOKEN_OUT: u32 = 1 << 2;
     const OPTIONS: u32 = 1 << 3;
     const SLACK: u32 = 1 << 4;
+    /// The marks' word is the only field: no options byte (memcached's plainest items).
+    const MARKED: u32 = 1 << 5;
     const VERSION_SHIFT: u32 = 6;
     const KEY_SHIFT: u32 = 14;
     const UNITS_SHIFT: u32 = 22;
@@ -73,6 +75,15 @@ impl Header {
     #[inline(always)]
     fn options(self) -> bool {
         self.0 & Header::OPTIONS != 0
+    }
+    #[inline(always)]
+    fn marked(self) -> bool {
+        self.0 & Header::MARKED != 0
+    }
+    /// OPTIONS and MARKED: what decides where the key lies.
+    #[inline(always)]
+    fn shape(self) -> u32 {
+        self.0 & (Header::OPTIONS | Header::MARKED)
     }
     #[inline(always)]
     fn slack(self) -> bool {
@@ -224,12 +235,41 @@ impl Record<'_> {
     /// Reserved bytes as a small item.
     #[inline(always)]
     fn small_bytes(&self, options: u8) -> usize {
-        let head = if options == 0 {
-            4 + self.key.len()
-        } else {
-            (5 + self.key.len()).next_multiple_of(4) + field_bytes(options)
-        };
-        (head + self.value.len()).next_multiple_of(4)
+        (head_bytes(shape_of(options), self.key.len(), options) + self.value.len())
+            .next_multiple_of(4)
+    }
+}
+
+/// The header's OPTIONS and MARKED for these options.
+#[inline(always)]
+fn shape_of(options: u8) -> u32 {
+    match options {
+        0 => 0,
+        OPT_MARKS => Header::MARKED,
+        _ => Header::OPTIONS,
+    }
+}
+
+/// Bytes before the value of a small item.
+#[inline(always)]
+fn head_bytes(shape: u32, key_bytes: usize, options: u8) -> usize {
+    match shape {
+        0 => 4 + key_bytes,
+        _ => key_end(shape, key_bytes) + field_bytes(options),
+    }
+}
+
+/// Where the optional fields of a small item start.
+#[inline(always)]
+fn key_end(shape: u32, key_bytes: usize) -> usize {
+    (key_at(shape) + key_bytes).next_multiple_of(4)
+}
+
+#[inline(always)]
+fn key_at(shape: u32) -> usize {
+    match shape & Header::OPTIONS {
+        0 => 4,
+        _ => 5,
     }
 }
 

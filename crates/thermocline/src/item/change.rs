@@ -1,8 +1,8 @@
 //! Writing a record, and the steps by which its header changes hands.
 
 use super::{
-    token_bit, Fields, Header, Item, Kind, Measured, Record, LONG_PREFIX, PLAIN_MAX, SLACK_MAX,
-    VERSION_MAX,
+    field_bytes, key_at, key_end, shape_of, token_bit, Fields, Header, Item, Kind, Measured,
+    Record, LONG_PREFIX, PLAIN_MAX, SLACK_MAX, VERSION_MAX,
 };
 use crate::models_switch::{mutant, Mutant};
 use crate::sync::Ordering;
@@ -12,9 +12,9 @@ impl Item<'_> {
     #[inline]
     pub(crate) fn write_small(&self, new: &Measured<'_>) {
         let (record, options) = (&new.record, new.options);
-        let key_at = if options != 0 { 5 } else { 4 };
-        self.region.copy_in(self.at + key_at, record.key);
-        let bits = self.write_tail(record, options, options != 0, new.bytes)
+        let shape = shape_of(options);
+        self.region.copy_in(self.at + key_at(shape), record.key);
+        let bits = self.write_tail(record, options, shape, new.bytes)
             | token_bit(new)
             | (record.key.len() as u32) << Header::KEY_SHIFT
             | (new.bytes as u32 / 4) << Header::UNITS_SHIFT;
@@ -22,14 +22,15 @@ impl Item<'_> {
     }
 
     /// Options byte, fields, value and slack: all that an overwrite replaces. Returns the header bits
-    /// OPTIONS and SLACK.
+    /// OPTIONS, MARKED and SLACK.
     #[inline]
-    fn write_tail(&self, record: &Record, options: u8, wide: bool, reserved: usize) -> u32 {
-        let mut bits = 0;
-        let value_at = if wide {
-            bits |= Header::OPTIONS;
-            self.region.copy_in(self.at + 4, &[options]);
-            let fields_at = (5 + record.key.len()).next_multiple_of(4);
+    fn write_tail(&self, record: &Record, options: u8, shape: u32, reserved: usize) -> u32 {
+        let mut bits = shape;
+        let value_at = if shape != 0 {
+            if shape == Header::OPTIONS {
+                self.region.copy_in(self.at + 4, &[options]);
+            }
+            let fields_at = key_end(shape, record.key.len());
             let (words, count) = record.fields.words();
             for (i, word) in words[..count].iter().enumerate() {
                 self.region
@@ -68,14 +69,15 @@ impl Item<'_> {
             return false;
         }
         let reserved = 4 * header.units();
-        let wide = header.options();
-        if wide == (new.options != 0) {
+        let shape = header.shape();
+        if shape == shape_of(new.options) {
             // Within the padding of the same size, or with slack that can be recorded.
             return new.small && new.bytes <= reserved && reserved - new.bytes <= SLACK_MAX - 4;
         }
-        let head = (5 + new.record.key.len()).next_multiple_of(4);
+        // An item with an options byte takes any options; where the key lies cannot change.
+        let head = key_end(shape, new.record.key.len()) + field_bytes(new.options);
         let needed = head + new.record.value.len();
-        wide && needed <= reserved && reserved - needed <= SLACK_MAX
+        shape == Header::OPTIONS && needed <= reserved && reserved - needed <= SLACK_MAX
     }
 
     /// Takes the item's lock if its header still is `header`.
@@ -103,8 +105,8 @@ impl Item<'_> {
         // Readers that see any new byte must also see the lock or the new version.
         crate::sync::fence(Ordering::Release);
         let reserved = 4 * header.units();
-        let tail = self.write_tail(&new.record, new.options, header.options(), reserved);
-        let keep = header.0 & !(Header::SLACK | Header::OPTIONS | Header::TOKEN_OUT);
+        let tail = self.write_tail(&new.record, new.options, header.shape(), reserved);
+        let keep = header.0 & !(Header::SLACK | Header::TOKEN_OUT);
         let next = (keep | tail | token_bit(new)) + (1 << Header::VERSION_SHIFT);
         self.word().store(next, Ordering::Release);
     }

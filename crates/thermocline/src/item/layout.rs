@@ -1,7 +1,7 @@
 //! Reading a record: where its parts are, and what they say.
 
 use super::{
-    field_bytes, Fields, Header, Item, Kind, MarkWord, CHUNK_PREFIX, LONG_PREFIX, OPT_ALL,
+    field_bytes, key_at, Fields, Header, Item, Kind, MarkWord, CHUNK_PREFIX, LONG_PREFIX, OPT_ALL,
     OPT_EXPIRY, OPT_FLAGS, OPT_MARKS, OPT_MILLIS, OPT_TOKEN,
 };
 use crate::sync::{AtomicU32, Ordering};
@@ -39,7 +39,7 @@ impl Item<'_> {
     pub(crate) fn key_is(&self, key: &[u8]) -> bool {
         let header = Header(self.word().load(Ordering::Acquire));
         if !header.is_long() {
-            let at = if header.options() { 5 } else { 4 };
+            let at = key_at(header.shape());
             header.small_key_bytes() == key.len() && self.region.equals(self.at + at, key)
         } else {
             self.long_key_is(key)
@@ -99,6 +99,8 @@ impl Item<'_> {
         let (key_at, options, fields_at) = if header.options() {
             let options = self.region.u32(self.at + 4).load(Ordering::Relaxed) as u8 & OPT_ALL;
             (5, options, (5 + key_bytes).next_multiple_of(4))
+        } else if header.marked() {
+            (4, OPT_MARKS, (4 + key_bytes).next_multiple_of(4))
         } else {
             (4, 0, 4 + key_bytes)
         };
