@@ -175,7 +175,11 @@ impl Store {
 
     #[inline(always)]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Found> {
-        self.index.find(hash, |place| self.item(place).key_is(key))
+        self.index.find(hash, |place| {
+            // Most items straddle a line: the value's end is asked for while the key arrives.
+            self.region().prefetch(place.offset() + 64);
+            self.item(place).key_is(key)
+        })
     }
 
     /// As `find`, and collects the places that only shared the tag.
