@@ -145,16 +145,19 @@ fn matches(pattern: &str, line: &[u8], names: &mut HashMap<String, String>) -> b
         })
 }
 
-fn play(transcript: &Transcript, server: &Running, side: Side) -> Vec<String> {
+fn play(transcript: &Transcript, side: Side, start: &dyn Fn(&[&str]) -> Running) -> Vec<String> {
+    let flags: Vec<&str> = transcript.flags.iter().map(String::as_str).collect();
+    let server = start(&flags);
     let mut failures = Vec::new();
     for case in &transcript.cases {
-        if let Err(text) = play_case(case, server, side) {
-            let file = transcript
-                .path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy();
-            failures.push(format!("{file}: {}: {text}", case.name));
+        let mut played = play_case(case, &server, side);
+        if played.is_err() && side == Side::Theirs {
+            // memcached's clock ticks in whole seconds: a case can fall on a tick. Once more, on a fresh server.
+            played = play_case(case, &start(&flags), side);
+        }
+        if let Err(text) = played {
+            let file = transcript.path.file_name().unwrap_or_default();
+            failures.push(format!("{}: {}: {text}", file.to_string_lossy(), case.name));
         }
     }
     failures
@@ -232,9 +235,7 @@ fn play_all(side: Side, server: impl Fn(&[&str]) -> Running) {
     let mut failures = Vec::new();
     let mut cases = 0;
     for transcript in transcripts() {
-        let flags: Vec<&str> = transcript.flags.iter().map(String::as_str).collect();
-        let server = server(&flags);
-        failures.extend(play(&transcript, &server, side));
+        failures.extend(play(&transcript, side, &server));
         cases += transcript.cases.len();
     }
     println!("{cases} cases played against {side:?}");
