@@ -3,7 +3,8 @@
 use crate::config::memcached::{self, Outcome};
 use crate::config::{self, ConfigError, Layers, Settings};
 use crate::process::{self, PidFile};
-use crate::server::{Prepared, Server, StartError, Stop};
+use crate::server::{Prepared, Server, StartError};
+use crate::shared::Stop;
 use crate::{logging, malloc};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sd_notify::NotifyState;

@@ -20,8 +20,10 @@ mod pages;
 mod process;
 mod reserve;
 pub mod server;
+mod shared;
 pub mod stats;
 pub mod wire;
 
 pub use config::{Listen, Settings};
-pub use server::{Prepared, Server, StartError, Stop};
+pub use server::{Prepared, Server, StartError};
+pub use shared::{Shared, Stop};

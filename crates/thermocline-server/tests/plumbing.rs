@@ -806,3 +806,27 @@ fn the_banner_says_what_was_got_in_text_or_json() {
         drop(running);
     }
 }
+
+#[test]
+fn the_service_manager_is_told() {
+    let path = temporary("notify.sock");
+    let _old = std::fs::remove_file(&path);
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a notify socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    let hear = || {
+        let mut part = [0; 512];
+        let count = socket.recv(&mut part).expect("a message");
+        String::from_utf8_lossy(&part[..count]).into_owned()
+    };
+    let server = serve(
+        &["--http", "none"],
+        &[("NOTIFY_SOCKET", path.to_str().expect("UTF-8"))],
+    );
+    assert!(hear().contains("READY=1"));
+    server.signal(Signal::SIGHUP);
+    assert!(hear().contains("RELOADING=1"));
+    assert!(hear().contains("READY=1"));
+    server.signal(Signal::SIGTERM);
+    assert!(hear().contains("STOPPING=1"));
+    std::fs::remove_file(path).expect("removed");
+}

@@ -1,7 +1,7 @@
 //! `/metrics`: `thermocline_<area>_<what>_<unit>[_total]` with a help text on each.
 
 use crate::pages;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::stats::rusage_seconds;
 use serde_json::{json, Map, Value};
 use std::fmt::{Display, Write};

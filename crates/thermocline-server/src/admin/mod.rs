@@ -7,7 +7,7 @@ mod metrics;
 mod pages;
 
 use crate::net::{Bound, BoundSocket};
-use crate::server::Shared;
+use crate::shared::Shared;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;

@@ -1,7 +1,7 @@
 //! The pages of the admin door.
 
 use super::metrics;
-use crate::server::{Shared, Stop};
+use crate::shared::{Shared, Stop};
 use crate::stats::{self, KEYS_LISTED_MAX};
 use http_body_util::Full;
 use hyper::body::Bytes;

@@ -115,8 +115,8 @@ impl Session {
             return Line::Done;
         }
         match words.next() {
-            None => self.shared.begin_stop(crate::server::Stop::Now),
-            Some(b"graceful") => self.shared.begin_stop(crate::server::Stop::Drain),
+            None => self.shared.begin_stop(crate::shared::Stop::Now),
+            Some(b"graceful") => self.shared.begin_stop(crate::shared::Stop::Drain),
             Some(_) => {
                 self.out.line(b"CLIENT_ERROR invalid shutdown mode");
                 return Line::Done;

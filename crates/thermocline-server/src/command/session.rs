@@ -8,7 +8,7 @@ use super::body::Body;
 use super::expiry::Expire;
 use super::store::Payload;
 use crate::net::{Out, Talk, LINE_EXTRA_BYTES, OUTPUT_HIGH_BYTES, STREAM_BYTES_MIN};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::stats::WorkerCounters;
 use crate::wire::{self, Limits, Request, Words};
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 use super::listener::Listening;
 use super::worker::Handed;
 use super::{Bound, Mailbox, Stream, ACCEPT_PAUSE};
-use crate::server::{Shared, Stop};
+use crate::shared::{Shared, Stop};
 use mio::{Events, Poll, Token, Waker};
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::Ordering::Relaxed;

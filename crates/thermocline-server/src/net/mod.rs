@@ -5,6 +5,7 @@
 
 mod accept;
 mod connection;
+mod desk;
 mod limits;
 mod listener;
 mod output;

@@ -5,7 +5,8 @@
 
 use crate::config::show_size;
 use crate::net::SPARE_DESCRIPTORS;
-use crate::server::{Shared, VERSION};
+use crate::server::VERSION;
+use crate::shared::Shared;
 use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::time::TimeValLike;
 use std::sync::atomic::Ordering::Relaxed;
