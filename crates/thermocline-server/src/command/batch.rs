@@ -144,7 +144,9 @@ impl Session {
     /// it has to say "Z X", which is as long.
     fn settle_claim(&mut self, key: &[u8], at: usize) {
         if !self.claim(key, |marks, _| marks.stale) {
-            self.out.bytes[at..at + 4].copy_from_slice(b" Z X");
+            if let Some(words) = self.out.bytes.get_mut(at..at + 4) {
+                words.copy_from_slice(b" Z X");
+            }
         }
     }
 
@@ -187,8 +189,15 @@ struct Replies<'s, 'a> {
 }
 
 impl Replies<'_, '_> {
+    /// When a writer raced, the engine reads again and calls `head` once more, or `held`, or `miss`: what an earlier
+    /// head said, its claim included, has been cut off and counts no more.
+    fn forget_claim(&mut self, index: usize) {
+        self.claims.retain(|(claimed, _)| *claimed != index);
+    }
+
     /// Everything before the value; true if the value is to follow.
     fn write_head(&mut self, index: usize, meta: &Meta) -> bool {
+        self.forget_claim(index);
         match &self.asks[index] {
             Ask::Text { key, token, .. } => {
                 let out = &mut self.out.bytes;
@@ -213,13 +222,11 @@ impl Replies<'_, '_> {
                     self.out.push(b" Z");
                 }
                 if marks.stale {
-                    let at = self.out.bytes.len() - if marks.won { 2 } else { 0 };
-                    self.claims.retain(|(claimed, _)| *claimed != index);
                     if marks.won {
                         self.out.push(b" X");
                     } else {
+                        self.claims.push((index, self.out.bytes.len()));
                         self.out.push(b" X W");
-                        self.claims.push((index, at));
                     }
                 }
                 self.out.push(b"\r\n");
@@ -271,11 +278,57 @@ impl ReadSink for Replies<'_, '_> {
     }
 
     fn miss(&mut self, index: usize) {
+        self.forget_claim(index);
         if let Ask::Meta { key, flags } = &self.asks[index] {
             if !flags.quiet() {
                 meta_reply::miss(&mut self.out.bytes, b"EN", key, flags);
             }
         }
         self.write_end(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thermocline::Marks;
+
+    /// What the engine does when a writer races: it cuts the reply off and asks for another.
+    #[test]
+    fn a_claim_of_a_reply_that_was_cut_off_is_forgotten() {
+        let asks = [Ask::Meta {
+            key: b"k",
+            flags: MetaFlags::default(),
+        }];
+        let stale = Meta {
+            marks: Some(Marks {
+                stale: true,
+                ..Marks::default()
+            }),
+            ..Meta::default()
+        };
+        let mut out = Out::default();
+        let mut replies = Replies {
+            asks: &asks,
+            out: &mut out,
+            now_ms: 0,
+            value_at: 0,
+            claims: Vec::new(),
+            hits: 0,
+        };
+        let cut = |replies: &mut Replies<'_, '_>| replies.buffer().clear();
+        replies.head(0, &stale);
+        assert_eq!(replies.claims.len(), 1);
+        cut(&mut replies);
+        replies.head(0, &stale);
+        assert_eq!(replies.claims.len(), 1, "claimed once, however often read");
+        cut(&mut replies);
+        replies.head(0, &Meta::default());
+        assert!(replies.claims.is_empty(), "refreshed meanwhile");
+        cut(&mut replies);
+        replies.head(0, &stale);
+        cut(&mut replies);
+        replies.miss(0);
+        assert!(replies.claims.is_empty(), "gone meanwhile");
     }
 }
