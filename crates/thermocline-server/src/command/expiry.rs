@@ -15,12 +15,16 @@ pub enum Expire {
 }
 
 impl Expire {
-    /// 64-bit and saturating: a far date is far, any negative number is over.
+    /// 64-bit and saturating: a far date is far, any negative number is over. Times are whole seconds, as memcached's
+    /// clock is: such an expiry takes 4 bytes less in an item, and a touch can change it in place.
     pub fn of(seconds: i64, now_ms: u64) -> Expire {
         match seconds {
             0 => Expire::Never,
             i64::MIN..=-1 => Expire::Past,
-            1..=RELATIVE_MAX_S => Expire::At(now_ms.saturating_add(seconds as u64 * 1000)),
+            1..=RELATIVE_MAX_S => {
+                let now_s = now_ms / 1000;
+                Expire::At(now_s.saturating_add(seconds as u64).saturating_mul(1000))
+            }
             date => match (date as u64).saturating_mul(1000) {
                 at if at <= now_ms => Expire::Past,
                 at => Expire::At(at),
@@ -53,6 +57,7 @@ mod tests {
             Expire::of(2_592_000, now_ms),
             Expire::At(now_ms + 2_592_000_000)
         );
+        assert_eq!(Expire::of(30, now_ms + 999), Expire::At(now_ms + 30_000));
         assert_eq!(Expire::of(2_592_001, now_ms), Expire::Past);
         assert_eq!(
             Expire::of(1_700_000_010, now_ms),
