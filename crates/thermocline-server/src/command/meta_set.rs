@@ -209,6 +209,16 @@ impl Session {
     }
 }
 
+/// Tokens the cache makes lie between these. They never repeat, but what is written later may have the smaller one:
+/// cores write into segments of their own. Tokens that clients give with E are in order, and rarely lie here.
+const OWN_TOKENS: std::ops::Range<u64> = 1 << 40..1 << 63;
+
+/// Whether `expected` is of an earlier version than `actual`, which it differs from. Of two tokens of our own the one
+/// the item has is the later.
+fn is_older(expected: u64, actual: u64) -> bool {
+    expected < actual || (OWN_TOKENS.contains(&expected) && OWN_TOKENS.contains(&actual))
+}
+
 /// The C flag. With I, an older token than the item's may still store, but what it stores is stale.
 fn compared(
     view: Option<&View<'_>>,
@@ -225,10 +235,23 @@ fn compared(
     if actual == expected {
         return Ok(());
     }
-    if flags.has(b'I') && expected < actual {
+    if flags.has(b'I') && is_older(expected, actual) {
         marks.stale = true;
         marks.won = view.meta.marks.unwrap_or_default().won;
         return Ok(());
     }
     Err(Stored::Exists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_clients_are_in_order_and_our_own_are_not() {
+        assert!(is_older(5, 6) && !is_older(6, 5));
+        let ours = 1 << 50;
+        assert!(is_older(ours + 1, ours) && is_older(ours, ours + 1));
+        assert!(!is_older(u64::MAX, ours) && is_older(6, ours));
+    }
 }
