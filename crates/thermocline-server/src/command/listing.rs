@@ -11,6 +11,9 @@ use base64::Engine;
 use std::fmt::Write;
 use thermocline::{Cache, Meta, Scan};
 
+/// Steps of up to 100 us before others have their turn, however little they print: after a flush a listing walks over
+/// millions of items and prints none.
+const STEPS_PER_TURN: usize = 16;
 /// memcached stops a cachedump at 2 MB; so does ours.
 const CACHE_DUMP_BYTES_MAX: u64 = 2 << 20;
 
@@ -78,8 +81,10 @@ impl Session {
         let Some(listing) = &mut talk.listing else {
             return true;
         };
+        let mut steps = 0;
         while listing.step(&mut self.out.bytes) {
-            if self.out.is_high() {
+            steps += 1;
+            if self.out.is_high() || steps == STEPS_PER_TURN {
                 return false;
             }
         }
