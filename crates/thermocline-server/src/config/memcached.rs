@@ -4,10 +4,7 @@
 //! Must hold: a start script written for memcached starts us, or is told exactly which flag cannot be kept.
 //! What each flag means here is written out in docs/memcached.md.
 
-use super::{
-    default_memory_bytes, nearest, parse_size, ConfigError, Layers, Listen, PageMode, Settings,
-    KEYS,
-};
+use super::{nearest, parse_size, ConfigError, Layers, Listen, PageMode, Settings, KEYS};
 use std::path::PathBuf;
 
 /// Bytes under which the server cannot start: smaller `-m` are raised to it, for memcached takes them.
@@ -122,6 +119,8 @@ struct Dialect {
     unix: Option<PathBuf>,
     /// From the environment: kept when no flag names a listener.
     listen_named: bool,
+    /// From the environment: kept without `-v`.
+    log_level_named: bool,
     daemon: bool,
     verbose: u32,
     notes: Vec<String>,
@@ -133,21 +132,21 @@ impl Dialect {
             environment: environment.to_vec(),
             ..Layers::default()
         };
+        let named = |name: &str| {
+            let name = format!("THERMOCLINE_{name}");
+            environment.iter().any(|(other, _)| *other == name)
+        };
         let mut settings = super::resolve(&layers)?;
-        if settings.memory == default_memory_bytes() {
+        if !named("MEMORY") {
             settings.memory = MEMORY_BYTES_MIN;
         }
-        settings.requests_per_turn = 20;
-        let http_named = environment
-            .iter()
-            .any(|(name, _)| name == "THERMOCLINE_HTTP");
-        if !http_named {
+        if !named("REQUESTS_PER_TURN") {
+            settings.requests_per_turn = 20;
+        }
+        if !named("HTTP") {
             settings.http.clear();
         }
-        if !environment
-            .iter()
-            .any(|(name, _)| name == "THERMOCLINE_THREADS")
-        {
+        if !named("THREADS") {
             settings.threads = 4;
         }
         Ok(Dialect {
@@ -155,9 +154,8 @@ impl Dialect {
             port: 11211,
             addresses: Vec::new(),
             unix: None,
-            listen_named: environment
-                .iter()
-                .any(|(name, _)| name == "THERMOCLINE_MEMCACHED"),
+            listen_named: named("MEMCACHED"),
+            log_level_named: named("LOG_LEVEL"),
             daemon: false,
             verbose: 0,
             notes: Vec::new(),
@@ -326,6 +324,7 @@ impl Dialect {
             settings.memcached = listeners(&self.addresses, self.port).map_err(ConfigError)?;
         }
         settings.log_level = match self.verbose {
+            0 if self.log_level_named => settings.log_level,
             0 => tracing::Level::WARN,
             1 => tracing::Level::INFO,
             2 => tracing::Level::DEBUG,
@@ -498,6 +497,30 @@ mod tests {
         let start = start("-m 6").unwrap();
         assert_eq!(start.settings.memory, MEMORY_BYTES_MIN);
         assert!(start.notes[0].contains("raised to 64"));
+    }
+
+    #[test]
+    fn the_environment_stands_below_the_flags_whatever_it_says() {
+        let memory = super::super::default_memory_bytes();
+        let environment = [
+            ("THERMOCLINE_MEMORY", memory.to_string()),
+            ("THERMOCLINE_REQUESTS_PER_TURN", "7".into()),
+            ("THERMOCLINE_LOG_LEVEL", "error".into()),
+        ]
+        .map(|(name, value)| (name.to_string(), value));
+        let Ok(Outcome::Serve(start)) = parse(&[], &environment) else {
+            panic!("it starts");
+        };
+        assert_eq!(start.settings.memory, memory);
+        assert_eq!(start.settings.requests_per_turn, 7);
+        assert_eq!(start.settings.log_level, tracing::Level::ERROR);
+        let flags = ["-m", "256", "-R", "9", "-v"].map(String::from);
+        let Ok(Outcome::Serve(start)) = parse(&flags, &environment) else {
+            panic!("it starts");
+        };
+        assert_eq!(start.settings.memory, 256 << 20);
+        assert_eq!(start.settings.requests_per_turn, 9);
+        assert_eq!(start.settings.log_level, tracing::Level::INFO);
     }
 
     #[test]

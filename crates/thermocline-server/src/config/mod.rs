@@ -2,7 +2,7 @@
 //!
 //! Owns: every setting with its unit, default and bounds, and where it may be written down.
 //! Leaves to others: acting on it. `Settings` is plain data, checked once, never changed while the server runs
-//! (except what SIGHUP re-reads: the password file and the log level).
+//! (SIGHUP re-reads the password file that it names).
 
 mod cgroup;
 mod keys;
