@@ -236,7 +236,7 @@ fn running_out_of_file_descriptors_is_survived() {
         .args(["--pid", &server.child.id().to_string(), "--nofile=40:40"])
         .status();
     if !lowered.is_ok_and(|status| status.success()) {
-        return println!("skipped: prlimit is not installed");
+        return common::skip("prlimit is not installed");
     }
     let crowd: Vec<TcpStream> = (0..60)
         .filter_map(|_| TcpStream::connect(("127.0.0.1", server.port)).ok())

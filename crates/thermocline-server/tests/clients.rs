@@ -1,18 +1,18 @@
 //! Other people's clients and checkers against our server.
 //!
 //! libmemcached's protocol checker runs where it is installed; pymemcache and aiomcache run from the virtual
-//! environment named by THERMOCLINE_TEST_VENV.
+//! environment named by THERMOCLINE_TEST_VENV. What is not there is skipped, unless THERMOCLINE_REQUIRE_CLIENTS=1.
 
 mod common;
 
-use common::ours;
+use common::{ours, skip};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
 fn the_protocol_checker_of_libmemcached_passes_all_text_checks() {
     if !Path::new("/usr/bin/memccapable").exists() {
-        return println!("skipped: memccapable (libmemcached-tools) is not installed");
+        return skip("memccapable (libmemcached-tools) is not installed");
     }
     let server = ours(&[]);
     let output = Command::new("/usr/bin/memccapable")
@@ -36,7 +36,9 @@ fn python() -> Option<PathBuf> {
 
 fn play(script: &str) {
     let Some(python) = python() else {
-        return println!("skipped: THERMOCLINE_TEST_VENV names no virtual environment with pymemcache and aiomcache");
+        return skip(
+            "THERMOCLINE_TEST_VENV names no virtual environment with pymemcache and aiomcache",
+        );
     };
     let server = ours(&[]);
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -256,7 +256,7 @@ fn our_server_answers_every_transcript() {
 #[test]
 fn memcached_answers_every_transcript_but_for_the_listed_differences() {
     if common::theirs(&[]).is_none() {
-        return println!("skipped: /usr/bin/memcached is not installed");
+        return common::skip("/usr/bin/memcached is not installed");
     }
     play_all(Side::Theirs, |flags| {
         let ours_only = ["-o", "test_clock"];

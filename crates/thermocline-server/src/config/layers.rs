@@ -97,9 +97,10 @@ pub fn resolve(layers: &Layers) -> Result<Settings, ConfigError> {
 
 const CONFIG_VARIABLE: &str = "THERMOCLINE_CONFIG";
 /// Names under our prefix that are not settings: the file's name, and what tests and the daemon use.
-const OTHER_VARIABLES: [&str; 4] = [
+const OTHER_VARIABLES: [&str; 5] = [
     CONFIG_VARIABLE,
     "THERMOCLINE_TEST_VENV",
+    "THERMOCLINE_REQUIRE_CLIENTS",
     "THERMOCLINE_TAMED",
     "THERMOCLINE_TEST_SERVER",
 ];

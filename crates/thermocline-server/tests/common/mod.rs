@@ -11,6 +11,14 @@ use std::time::{Duration, Instant};
 /// Long enough for a loaded machine; only a failing test ever waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Something foreign that a test talks to is not installed: the test is skipped, and says so. With
+/// THERMOCLINE_REQUIRE_CLIENTS=1 it fails instead.
+pub fn skip(what: &str) {
+    let required = std::env::var_os("THERMOCLINE_REQUIRE_CLIENTS").is_some_and(|v| v == "1");
+    assert!(!required, "{what}, and THERMOCLINE_REQUIRE_CLIENTS=1");
+    println!("skipped: {what}");
+}
+
 /// A server process that ends with the test.
 pub struct Running {
     pub child: Child,
