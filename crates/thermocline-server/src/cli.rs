@@ -151,6 +151,11 @@ fn end_on_panic() {
 /// Bind, become a daemon if asked, start, wait, stop.
 fn run(settings: Settings, daemon: bool, notes: &[String]) -> ExitCode {
     end_on_panic();
+    // From before the first client can connect: a signal that comes early is kept, not fatal.
+    let signals = match Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP]) {
+        Ok(signals) => signals,
+        Err(error) => return failure(&StartError::Io(error)),
+    };
     let pid_file = settings.pid_file.clone();
     let prepared = match Prepared::new(settings) {
         Ok(prepared) => prepared,
@@ -178,12 +183,9 @@ fn run(settings: Settings, daemon: bool, notes: &[String]) -> ExitCode {
     for note in notes {
         tracing::warn!("{note}");
     }
-    let code = match handle_signals(&server) {
+    let code = match handle_signals(&server, signals) {
         Ok(()) => serve_until_stopped(server),
-        Err(error) => {
-            eprintln!("thermocline: cannot listen for signals: {error}");
-            ExitCode::from(EXIT_FAILURE)
-        }
+        Err(error) => failure(&StartError::Io(error)),
     };
     drop(pid_file);
     code
@@ -208,8 +210,7 @@ fn serve_until_stopped(server: Server) -> ExitCode {
 }
 
 /// TERM, INT and USR1 drain, any second of them stops at once, HUP reads again what can be read again.
-fn handle_signals(server: &Server) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+fn handle_signals(server: &Server, mut signals: Signals) -> std::io::Result<()> {
     let shared = Arc::clone(server.shared());
     std::thread::Builder::new()
         .name("signals".into())

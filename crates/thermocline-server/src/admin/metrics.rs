@@ -105,9 +105,9 @@ fn connections(out: &mut Text, shared: &Shared) {
         count(&registry.output_kicks),
     );
     out.counter(
-        "connections_starved_closed",
-        "Closed because the buffer pool was full.",
-        count(&registry.starved),
+        "connections_shed",
+        "Closed for holding too much of the buffer pool.",
+        count(&registry.shed),
     );
     out.counter(
         "accept_pauses",
@@ -128,11 +128,6 @@ fn connections(out: &mut Text, shared: &Shared) {
         "buffer_pool_max_bytes",
         "The limit of the buffer pool.",
         shared.pool.limit(),
-    );
-    out.counter(
-        "buffer_pool_waits",
-        "Times a connection was not read from because the pool was full.",
-        shared.pool.waits(),
     );
 }
 

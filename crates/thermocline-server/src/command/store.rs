@@ -26,10 +26,10 @@ impl Session {
     }
 
     /// The value is not taken. A plain set removes the old one; nobody may go on reading what was to be replaced.
+    /// What has a condition leaves it: the condition has not been looked at.
     pub(super) fn refuse_too_large(&mut self, store: &Store<'_>) {
         self.counters.store_too_large.add(1);
-        let keeps_old = matches!(store.verb, Verb::Append | Verb::Prepend | Verb::Add);
-        if !keeps_old {
+        if matches!(store.verb, Verb::Set) {
             self.cache.delete(store.key);
         }
         if !store.noreply {
@@ -141,7 +141,7 @@ impl Session {
 
     /// A payload that must be whole before anything is done with it has to fit the buffer pool.
     fn wait_if_it_fits(&mut self, talk: &mut Talk, bytes: u64) -> Payload {
-        if bytes <= self.shared.pool.limit() / 2 {
+        if bytes <= self.shared.pool.request_bytes_max() {
             return Payload::Wait;
         }
         self.counters.store_no_memory.add(1);

@@ -1,6 +1,6 @@
 //! What is kept of one connection. An idle one owns no buffer: about 200 bytes.
 
-use super::{Backlog, Seen, Stream};
+use super::{Backlog, Charge, Seen, Stream};
 use crate::command::{Body, Listing, MoreKeys};
 use std::sync::Arc;
 
@@ -14,10 +14,8 @@ pub struct Connection {
     pub wanted: Wanted,
     /// Replies the socket did not take.
     pub backlog: Option<Box<Backlog>>,
-    /// What of `rest` and `backlog` is charged to the pool.
-    pub charged: u64,
-    /// Values of the cache that `backlog` holds, as counted by the pool.
-    pub held: u64,
+    /// What the pool knows of `rest` and `backlog`.
+    pub charged: Charge,
     pub seen: Arc<Seen>,
     /// Its place in the registry.
     pub place: usize,
@@ -61,6 +59,22 @@ pub struct Talk {
 const _: () = assert!(std::mem::size_of::<Connection>() <= 240);
 
 impl Connection {
+    /// What is kept now. Behind blocked output everything waits for the peer to read.
+    pub fn charge(&self) -> Charge {
+        let rest = self.rest.capacity() as u64;
+        match &self.backlog {
+            Some(backlog) => Charge {
+                input: 0,
+                output: rest + backlog.bytes(),
+                held: backlog.held(),
+            },
+            None => Charge {
+                input: rest,
+                ..Charge::default()
+            },
+        }
+    }
+
     /// Nothing of the client's is under way: it may be closed without loss.
     pub fn is_idle(&self) -> bool {
         self.rest.is_empty()
@@ -89,8 +103,22 @@ impl Connection {
             }),
             Wanted::Bytes(bytes) => bytes.saturating_sub(self.rest.len()).min(data.len()),
         };
+        self.grow(take);
         self.rest.extend_from_slice(&data[..take]);
         &data[take..]
+    }
+
+    /// Makes room for `more` bytes: doubling, but never beyond the request that is waited for, for room is charged.
+    fn grow(&mut self, more: usize) {
+        let needed = self.rest.len() + more;
+        if needed > self.rest.capacity() {
+            let most = match self.wanted {
+                Wanted::Bytes(bytes) => bytes.max(needed),
+                _ => usize::MAX,
+            };
+            let target = (2 * self.rest.capacity()).clamp(needed, most);
+            self.rest.reserve_exact(target - self.rest.len());
+        }
     }
 
     /// The first bytes of `rest` have been answered. An emptied buffer is given back.

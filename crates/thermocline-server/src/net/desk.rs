@@ -6,9 +6,8 @@
 //! Must hold: `unread` stays set until a read came back short, for the events are edge-triggered.
 
 use super::connection::{Connection, Wanted};
-use super::{Pool, OUTPUT_HIGH_BYTES, READ_BYTES};
+use super::{OUTPUT_HIGH_BYTES, READ_BYTES};
 use crate::command::{Next, Session};
-use crate::shared::Shared;
 use std::io::{self, ErrorKind, Read};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -25,26 +24,6 @@ pub(super) struct Desk {
     pub session: Session,
 }
 
-/// A connection that holds part of a well-filled pool is not read from; one that holds nothing always is.
-pub(super) fn is_starved(connection: &Connection, pool: &Pool) -> bool {
-    connection.charged > 0 && !pool.has_room(READ_BYTES as u64)
-}
-
-/// Brings the connection's charge up to date.
-pub(super) fn settle(connection: &mut Connection, pool: &Pool) {
-    let backlog = connection.backlog.as_ref().map_or(0, |b| b.bytes());
-    let after = connection.rest.capacity() as u64 + backlog;
-    if after != connection.charged {
-        pool.recharge(connection.charged, after);
-        connection.charged = after;
-    }
-    let held = connection.backlog.as_ref().map_or(0, |b| b.held());
-    if held != connection.held {
-        pool.recount_held(connection.held, held);
-        connection.held = held;
-    }
-}
-
 impl Desk {
     pub fn new(session: Session) -> Desk {
         Desk {
@@ -54,12 +33,7 @@ impl Desk {
     }
 
     /// Send, answer, read, answer, send: one turn. `Err` means that the socket failed.
-    pub fn turn(
-        &mut self,
-        connection: &mut Connection,
-        shared: &Shared,
-        now_s: u32,
-    ) -> io::Result<Fate> {
+    pub fn turn(&mut self, connection: &mut Connection, now_s: u32) -> io::Result<Fate> {
         if !self.send_backlog(connection, now_s)? {
             return Ok(Fate::Keep);
         }
@@ -71,7 +45,7 @@ impl Desk {
         if connection.closing {
             return Ok(Fate::Close);
         }
-        if !connection.unread || is_starved(connection, &shared.pool) {
+        if !connection.unread {
             return Ok(Fate::Keep);
         }
         self.read(connection, now_s)

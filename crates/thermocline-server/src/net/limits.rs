@@ -17,8 +17,8 @@ pub const IOVEC_MAX: usize = 64;
 pub const HELD_REST_COPY_BYTES: usize = 64 << 10;
 /// A line that is no many-key get may be longer than its key by so much: flags, numbers, opaque.
 pub const LINE_EXTRA_BYTES: usize = 4 << 10;
-/// Seconds a connection with an unfinished request may wait for room in the buffer pool before it is closed.
-pub const STARVED_SECONDS: u32 = 10;
+/// Seconds a connection may stand still while it holds part of a buffer account that is half full.
+pub const STALLED_SECONDS: u64 = 10;
 /// How long accepting pauses when the process is out of file descriptors.
 pub const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 /// File descriptors besides client connections: listeners, epoll, wakers, logs, admin connections.

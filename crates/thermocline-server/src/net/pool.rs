@@ -1,20 +1,72 @@
-//! One count of the bytes connections hold: unfinished requests and unsent replies.
+//! Two counts of the bytes connections hold: unfinished requests, and unsent replies with what waits behind them.
 //!
-//! Must hold: whoever keeps bytes charges them, whoever lets go of them takes the charge back. Nobody is refused
-//! here (the bytes have already arrived). At three quarters, connections that hold bytes are no longer read from;
-//! past the limit, an event loop closes its largest holder. Connections that hold nothing are never affected.
+//! Each may take half of `buffer_pool`. In the first three quarters of an account everybody fits. In the last only those
+//! fit who hold less than their fair share of the first three, so that hogs are closed and small holders are not. Past
+//! it nobody fits. Who does not fit is closed: the bytes have already arrived, and reading on is the only way in which an
+//! unfinished request gets finished, so refusing to read would free nothing.
+//!
+//! Must hold: whoever keeps bytes charges them, whoever lets go of them takes the charge back.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// What one connection is charged with, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Charge {
+    pub input: u64,
+    pub output: u64,
+    /// Values of the cache kept pinned.
+    pub held: u64,
+}
+
+#[derive(Debug)]
+struct Account {
+    used: AtomicU64,
+    holders: AtomicU64,
+    limit: u64,
+}
+
+impl Account {
+    fn new(limit: u64) -> Account {
+        Account {
+            used: AtomicU64::new(0),
+            holders: AtomicU64::new(0),
+            limit,
+        }
+    }
+
+    fn recharge(&self, before: u64, after: u64) {
+        self.used.fetch_add(after, Relaxed);
+        self.used.fetch_sub(before, Relaxed);
+        match (before, after) {
+            (0, 1..) => self.holders.fetch_add(1, Relaxed),
+            (1.., 0) => self.holders.fetch_sub(1, Relaxed),
+            _ => 0,
+        };
+    }
+
+    /// Whether a holder of so many bytes, already charged, may keep them.
+    fn fits(&self, own: u64) -> bool {
+        let (used, free_for_all) = (self.used.load(Relaxed), self.limit / 4 * 3);
+        if own == 0 || used <= free_for_all {
+            return true;
+        }
+        let share = free_for_all / self.holders.load(Relaxed).max(1);
+        used <= self.limit && own <= share
+    }
+
+    fn is_tight(&self) -> bool {
+        self.used.load(Relaxed) > self.limit / 2
+    }
+}
+
 #[derive(Debug)]
 pub struct Pool {
-    used: AtomicU64,
-    limit: u64,
+    input: Account,
+    output: Account,
     /// Values in the cache's memory that wait for slow readers, each keeping a segment from being reused.
     held: AtomicU64,
     held_max: u64,
-    /// How often a connection was not read from because the pool was full.
-    waits: AtomicU64,
+    limit: u64,
 }
 
 impl Pool {
@@ -22,26 +74,30 @@ impl Pool {
     /// two. A held value keeps up to one segment (2 MiB) condemned, of which the engine allows 2 %.
     pub fn new(limit: u64, memory: u64) -> Pool {
         Pool {
-            used: AtomicU64::new(0),
-            limit,
+            input: Account::new(limit / 2),
+            output: Account::new(limit / 2),
             held: AtomicU64::new(0),
             held_max: (memory >> 28).max(2),
-            waits: AtomicU64::new(0),
+            limit,
         }
     }
 
-    /// Whether `bytes` more may be taken in. Several threads may be told yes at once: the limit can be passed by
-    /// one read per thread, which the memory reserve at start counts.
-    pub fn has_room(&self, bytes: u64) -> bool {
-        let room = self.used.load(Relaxed).saturating_add(bytes) <= self.limit / 4 * 3;
-        if !room {
-            self.waits.fetch_add(1, Relaxed);
-        }
-        room
+    /// The charge of one connection changes.
+    pub fn recharge(&self, before: Charge, after: Charge) {
+        self.input.recharge(before.input, after.input);
+        self.output.recharge(before.output, after.output);
+        self.held.fetch_add(after.held, Relaxed);
+        self.held.fetch_sub(before.held, Relaxed);
     }
 
-    pub fn is_over(&self) -> bool {
-        self.used.load(Relaxed) > self.limit
+    /// Whether a connection may keep what it is charged with.
+    pub fn fits(&self, charge: Charge) -> bool {
+        self.input.fits(charge.input) && self.output.fits(charge.output)
+    }
+
+    /// Whether this connection holds part of an account that is filling up: then it must not stand still.
+    pub fn is_tight_for(&self, charge: Charge) -> bool {
+        (charge.input > 0 && self.input.is_tight()) || (charge.output > 0 && self.output.is_tight())
     }
 
     /// Whether slow readers may hold `more` values beyond those they hold already.
@@ -49,30 +105,17 @@ impl Pool {
         self.held.load(Relaxed) + more <= self.held_max
     }
 
-    pub fn recount_held(&self, before: u64, after: u64) {
-        self.held.fetch_add(after, Relaxed);
-        self.held.fetch_sub(before, Relaxed);
-    }
-
-    /// The charge of one holder changes from `before` to `after` bytes.
-    pub fn recharge(&self, before: u64, after: u64) {
-        if after >= before {
-            self.used.fetch_add(after - before, Relaxed);
-        } else {
-            self.used.fetch_sub(before - after, Relaxed);
-        }
+    /// The largest request that may wait until it is whole, bytes.
+    pub fn request_bytes_max(&self) -> u64 {
+        self.input.limit / 8 * 5
     }
 
     pub fn used(&self) -> u64 {
-        self.used.load(Relaxed)
+        self.input.used.load(Relaxed) + self.output.used.load(Relaxed)
     }
 
     pub fn limit(&self) -> u64 {
         self.limit
-    }
-
-    pub fn waits(&self) -> u64 {
-        self.waits.load(Relaxed)
     }
 }
 
@@ -80,18 +123,49 @@ impl Pool {
 mod tests {
     use super::*;
 
+    fn output(bytes: u64) -> Charge {
+        Charge {
+            output: bytes,
+            ..Charge::default()
+        }
+    }
+
     #[test]
-    fn charges_come_and_go() {
+    fn hogs_do_not_fit_and_small_holders_do() {
+        let pool = Pool::new(4000, 1 << 30);
+        for _ in 0..5 {
+            pool.recharge(Charge::default(), output(300));
+        }
+        assert!(pool.fits(output(300)), "1500 of the first 1500");
+        pool.recharge(Charge::default(), output(300));
+        assert!(
+            !pool.fits(output(300)),
+            "more than a sixth of the first 1500"
+        );
+        assert!(pool.fits(output(200)), "less than that");
+        let input = Charge {
+            input: 900,
+            ..Charge::default()
+        };
+        pool.recharge(Charge::default(), input);
+        assert!(pool.fits(input), "requests have an account of their own");
+        pool.recharge(Charge::default(), output(1000));
+        assert!(!pool.fits(output(1)), "past the limit nobody fits");
+        pool.recharge(output(1000), Charge::default());
+        pool.recharge(output(300), Charge::default());
+        assert!(pool.fits(output(300)) && pool.fits(Charge::default()));
+        assert_eq!(pool.used(), 1500 + 900);
+    }
+
+    #[test]
+    fn held_values_are_counted() {
         let pool = Pool::new(100, 1 << 30);
-        pool.recharge(0, 60);
-        assert!(pool.has_room(15) && !pool.has_room(16));
-        pool.recharge(60, 101);
-        assert!(pool.is_over());
-        pool.recharge(101, 10);
-        assert!(!pool.is_over() && pool.has_room(65));
-        assert_eq!((pool.used(), pool.waits()), (10, 1));
         assert!(pool.may_hold(4) && !pool.may_hold(5));
-        pool.recount_held(0, 3);
+        let held = Charge {
+            held: 3,
+            ..Charge::default()
+        };
+        pool.recharge(Charge::default(), held);
         assert!(pool.may_hold(1) && !pool.may_hold(2));
     }
 }

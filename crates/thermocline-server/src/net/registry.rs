@@ -46,8 +46,8 @@ pub struct Registry {
     pub idle_kicks: AtomicU64,
     /// Closed because they left replies unread.
     pub output_kicks: AtomicU64,
-    /// Closed because the buffer pool stayed full and they held part of it.
-    pub starved: AtomicU64,
+    /// Closed because they held too much of the buffer pool, or stood still on it while it was short.
+    pub shed: AtomicU64,
 }
 
 impl Registry {

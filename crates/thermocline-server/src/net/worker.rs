@@ -2,12 +2,12 @@
 //!
 //! Owns: whose turn it is, and who has overstayed. What a turn consists of is in `desk`.
 //!
-//! Must hold: a connection with work left is in the `again` queue, waits for room in the pool, or waits for its socket:
+//! Must hold: a connection with work left is in the `again` queue or waits for its socket:
 //! edge-triggered events will not speak of it again. Nothing here blocks.
 
 use super::connection::{Connection, Wanted};
-use super::desk::{is_starved, settle, Desk, Fate};
-use super::{Registry, Seen, Stream, Talk, READ_BYTES, STARVED_SECONDS};
+use super::desk::{Desk, Fate};
+use super::{Charge, Registry, Seen, Stream, Talk, STALLED_SECONDS};
 use crate::command::Session;
 use crate::shared::{Shared, Stop};
 use mio::event::Event;
@@ -15,14 +15,14 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;
-/// How soon connections that wait for room in the pool are looked at again.
-const STARVED_RETRY: Duration = Duration::from_millis(50);
+/// How often a draining loop looks whether its time is over.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// Timeouts are whole seconds, so the loop looks at them once a second.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -62,7 +62,6 @@ pub struct Worker {
     desk: Desk,
     /// Connections with work left that waits for nothing but their turn.
     again: VecDeque<usize>,
-    starved: Vec<(usize, u32)>,
     now_s: u32,
     draining: bool,
 }
@@ -81,7 +80,6 @@ impl Worker {
             connections: Slab::new(),
             desk: Desk::new(session),
             again: VecDeque::new(),
-            starved: Vec::new(),
             now_s: 0,
             draining: false,
         })
@@ -104,7 +102,6 @@ impl Worker {
                 self.take(event);
             }
             self.run_queue();
-            self.retry_starved();
             if self.stops() {
                 return Ok(self.connections.len());
             }
@@ -114,8 +111,8 @@ impl Worker {
     fn timeout(&self) -> Option<Duration> {
         if !self.again.is_empty() {
             Some(Duration::ZERO)
-        } else if !self.starved.is_empty() || self.draining {
-            Some(STARVED_RETRY)
+        } else if self.draining {
+            Some(DRAIN_LOOK)
         } else if self.connections.is_empty() {
             None
         } else {
@@ -155,6 +152,7 @@ impl Worker {
             if let Err(error) = self.adopt(handed) {
                 tracing::warn!(%error, "a connection could not be added to the event loop");
                 self.shared.registry.open.fetch_sub(1, Relaxed);
+                self.shared.connection_closed();
             }
         }
     }
@@ -183,8 +181,7 @@ impl Worker {
             rest: Vec::new(),
             wanted: Wanted::Anything,
             backlog: None,
-            charged: 0,
-            held: 0,
+            charged: Charge::default(),
             seen,
             place,
             unread: false,
@@ -209,24 +206,6 @@ impl Worker {
         }
     }
 
-    fn retry_starved(&mut self) {
-        if self.starved.is_empty() || !self.shared.pool.has_room(READ_BYTES as u64) {
-            let now_s = self.now_s;
-            let due = |(_, since): &(usize, u32)| now_s.saturating_sub(*since) > STARVED_SECONDS;
-            while let Some(at) = self.starved.iter().position(due) {
-                let (token, _) = self.starved.swap_remove(at);
-                self.shared.registry.starved.fetch_add(1, Relaxed);
-                self.close(token);
-            }
-            return;
-        }
-        for (token, _) in std::mem::take(&mut self.starved) {
-            if self.connections.contains(token) {
-                self.pump(token);
-            }
-        }
-    }
-
     /// One turn of a connection.
     fn pump(&mut self, token: usize) {
         let Some(connection) = self.connections.get_mut(token) else {
@@ -234,57 +213,44 @@ impl Worker {
         };
         let fate = self
             .desk
-            .turn(connection, &self.shared, self.now_s)
+            .turn(connection, self.now_s)
             .unwrap_or(Fate::Close);
         let blocked = connection.backlog.is_some();
         if connection.seen.blocked.load(Relaxed) != blocked {
             connection.seen.blocked.store(blocked, Relaxed);
         }
-        settle(connection, &self.shared.pool);
+        let charge = connection.charge();
+        if charge != connection.charged {
+            self.shared.pool.recharge(connection.charged, charge);
+            connection.charged = charge;
+            if fate == Fate::Keep && !self.shared.pool.fits(charge) {
+                return self.shed(token);
+            }
+        }
         let done = self.draining && connection.is_idle() && !connection.unread;
         if fate == Fate::Close || done {
             return self.close(token);
         }
-        self.find_next_turn(token);
-        if self.shared.pool.is_over() {
-            self.shed_largest();
-        }
-    }
-
-    /// Puts the connection where it will be looked at again, if no event of its socket will do so.
-    fn find_next_turn(&mut self, token: usize) {
-        let Some(connection) = self.connections.get_mut(token) else {
-            return;
-        };
-        if connection.queued || connection.backlog.is_some() {
-            return;
-        }
-        if connection.has_work()
-            || (connection.unread && !is_starved(connection, &self.shared.pool))
-        {
+        // Whoever has work left and waits for nothing gets another turn; blocked output waits for its socket.
+        let waits = connection.queued || connection.backlog.is_some();
+        if !waits && (connection.has_work() || connection.unread) {
             connection.queued = true;
             self.again.push_back(token);
-        } else if connection.unread && !self.starved.iter().any(|(other, _)| *other == token) {
-            self.starved.push((token, self.now_s));
         }
     }
 
-    /// The pool is past its limit: whoever of this loop holds most of it goes.
-    fn shed_largest(&mut self) {
-        let largest = self
-            .connections
-            .iter()
-            .max_by_key(|(_, connection)| connection.charged)
-            .map(|(token, _)| token);
-        if let Some(token) = largest {
-            self.shared.registry.starved.fetch_add(1, Relaxed);
+    /// Closes a connection that holds more than its share of the buffer pool.
+    fn shed(&mut self, token: usize) {
+        self.shared.registry.shed.fetch_add(1, Relaxed);
+        if let Some(connection) = self.connections.get(token) {
             tracing::warn!(
-                peer = self.connections[token].seen.peer,
-                bytes = self.connections[token].charged,
-                "connection closed: buffer_pool is full and it held the most of it"
+                peer = connection.seen.peer,
+                input_bytes = connection.charged.input,
+                output_bytes = connection.charged.output,
+                "connection closed: it held more than its share of buffer_pool"
             );
-            self.close(token);
         }
+        self.close(token);
     }
 
     fn close(&mut self, token: usize) {
@@ -293,44 +259,39 @@ impl Worker {
         };
         // Closing the descriptor would do, but a failing deregistration is worth nothing to anybody.
         let _closed_anyway = self.poll.registry().deregister(&mut connection.stream);
-        self.shared.pool.recharge(connection.charged, 0);
-        self.shared.pool.recount_held(connection.held, 0);
+        self.shared
+            .pool
+            .recharge(connection.charged, Charge::default());
         self.shared.registry.remove(connection.place);
-        self.starved.retain(|(other, _)| *other != token);
         self.shared.connection_closed();
     }
 
-    /// Once a second: who has been idle, or has not taken its replies, for too long.
+    /// Once a second: who has been idle, has not taken its replies, or stands still on a full pool, for too long.
     fn sweep(&mut self) {
-        let (idle_s, output_s) = (
-            self.shared.settings.idle_timeout_s,
-            self.shared.settings.output_timeout_s,
-        );
-        if idle_s == 0 && output_s == 0 {
-            return;
-        }
-        let now_s = self.now_s;
-        let late =
-            |connection: &Connection| -> Option<fn(&Registry) -> &std::sync::atomic::AtomicU64> {
-                let still_s = u64::from(now_s.saturating_sub(connection.moved_s));
-                match connection.backlog.is_some() {
-                    true if output_s > 0 && still_s > output_s => {
-                        Some(|registry| &registry.output_kicks)
-                    }
-                    false if idle_s > 0 && still_s > idle_s => {
-                        Some(|registry| &registry.idle_kicks)
-                    }
-                    _ => None,
-                }
-            };
         let kicked: Vec<_> = self
             .connections
             .iter()
-            .filter_map(|(token, connection)| Some((token, late(connection)?)))
+            .filter_map(|(token, connection)| Some((token, self.overstays(connection)?)))
             .collect();
         for (token, counter) in kicked {
             counter(&self.shared.registry).fetch_add(1, Relaxed);
             self.close(token);
+        }
+    }
+
+    /// Which counter a connection is closed under, if it has been still for too long.
+    fn overstays(&self, connection: &Connection) -> Option<fn(&Registry) -> &AtomicU64> {
+        let settings = &self.shared.settings;
+        let (idle_s, output_s) = (settings.idle_timeout_s, settings.output_timeout_s);
+        let still_s = u64::from(self.now_s.saturating_sub(connection.moved_s));
+        let pool = &self.shared.pool;
+        match connection.backlog.is_some() {
+            _ if still_s > STALLED_SECONDS && pool.is_tight_for(connection.charged) => {
+                Some(|registry| &registry.shed)
+            }
+            true if output_s > 0 && still_s > output_s => Some(|registry| &registry.output_kicks),
+            false if idle_s > 0 && still_s > idle_s => Some(|registry| &registry.idle_kicks),
+            _ => None,
         }
     }
 

@@ -70,7 +70,7 @@ fn connection_counts(lines: &mut Lines, shared: &Shared) {
     let read_bytes = shared.settings.threads * crate::net::READ_BYTES;
     line(lines, "read_buf_bytes", read_bytes);
     line(lines, "read_buf_bytes_free", read_bytes);
-    line(lines, "read_buf_oom", shared.pool.waits());
+    line(lines, "read_buf_oom", registry.shed.load(Relaxed));
     line(lines, "reserved_fds", SPARE_DESCRIPTORS);
 }
 
