@@ -178,7 +178,7 @@ impl Config {
     /// Says what is wrong with this configuration, with the bound that was passed. Costs nothing.
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |text: String| Err(Error::Config(text));
-        let least = MEMORY_MIN + self.reserved_bytes;
+        let least = MEMORY_MIN.saturating_add(self.reserved_bytes);
         if self.memory < least {
             return wrong(format!(
                 "memory = {} bytes is too small: at least {} bytes ({} MiB) are needed{}",

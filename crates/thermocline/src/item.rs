@@ -157,6 +157,10 @@ impl MarkWord {
     pub(crate) fn flags(self) -> u32 {
         self.0 & !MarkWord::ACCESS_MASK
     }
+    /// The marks that decide something; being fetched does not.
+    fn verdicts(self) -> u32 {
+        self.flags() & !MarkWord::FETCHED
+    }
 }
 
 const OPT_MARKS: u8 = 1;
@@ -182,6 +186,13 @@ pub(crate) struct Fields {
 pub(crate) const EXPIRY_MAX_MS: u64 = u32::MAX as u64 * 1000 + 999;
 
 impl Fields {
+    /// Equal in what can change without a new version: expiry and marks (but for accesses).
+    #[inline(always)]
+    pub(crate) fn same_facts(&self, other: &Fields) -> bool {
+        self.expires_ms == other.expires_ms
+            && self.marks.map(MarkWord::verdicts) == other.marks.map(MarkWord::verdicts)
+    }
+
     fn options(&self) -> u8 {
         let bit = |present: bool, bit: u8| if present { bit } else { 0 };
         bit(self.marks.is_some(), OPT_MARKS)

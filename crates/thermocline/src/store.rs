@@ -109,6 +109,15 @@ pub(crate) struct Seen<'a> {
     pub(crate) fields: Fields,
 }
 
+impl Seen<'_> {
+    /// Whether expiry and marks still are what was seen: touches and marks change them under the lock
+    /// without a new version. The caller holds the lock.
+    #[inline(always)]
+    pub(crate) fn is_same_under_lock(&self) -> bool {
+        self.layout.is_bare() || self.item.fields(&self.layout).same_facts(&self.fields)
+    }
+}
+
 impl Store {
     pub(crate) fn new(parts: Parts, config: &Config, time: Time, seed: u64) -> Store {
         let capacity = parts.budget.free_bytes();
@@ -434,7 +443,10 @@ impl Store {
     /// Tells the listener, if there is one. No pin may be held.
     pub(crate) fn tell(&self, cause: Cause, key: &[u8], value: Option<&[u8]>) {
         if let Some(listener) = &self.listener {
-            (listener.call)(&crate::config::Departure { key, value, cause });
+            let departure = crate::config::Departure { key, value, cause };
+            // A listener that panics has been reported by the panic hook; reclaim must go on.
+            let call = std::panic::AssertUnwindSafe(|| (listener.call)(&departure));
+            let _ = std::panic::catch_unwind(call);
         }
     }
 

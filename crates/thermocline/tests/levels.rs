@@ -38,14 +38,41 @@ fn sources(under: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The lines of a file without the items that `#[cfg(test)]` and its like stand before.
+fn shipped_lines(text: &str) -> Vec<&str> {
+    let mut kept = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let is_test = line.contains("cfg(test") || line.contains("cfg(all(test");
+        if !is_test {
+            kept.push(line);
+            continue;
+        }
+        // Attributes and comments, then one item: up to its `;`, or up to the brace that closes it.
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let close = format!("{indent}}}");
+        for line in lines.by_ref() {
+            let done = line.trim_end().ends_with(';') && line.starts_with(indent);
+            let braced = line == close || line.trim_end().ends_with("{}");
+            let one_line = line.contains('{') && line.trim_end().ends_with('}');
+            if done && !line.starts_with(&format!("{indent} ")) || braced || one_line {
+                break;
+            }
+        }
+    }
+    kept
+}
+
 /// The modules a file names by `crate::x`, outside comments and test code.
 fn imports(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(all(test").next().unwrap_or("");
-    let code = code.split("#[cfg(test)]").next().unwrap_or("");
     let mut found = Vec::new();
-    for line in code.lines() {
+    for line in shipped_lines(text) {
         let line = line.split("//").next().unwrap_or("");
         for piece in line.split("crate::").skip(1) {
+            assert!(
+                !piece.starts_with('{') && !piece.starts_with('*'),
+                "name each module by its own path: {line}"
+            );
             let name: String = piece
                 .chars()
                 .take_while(|c| c.is_ascii_lowercase() || *c == '_')

@@ -150,31 +150,22 @@ impl Cache {
         self.inner.store.region().address_range()
     }
 
+    /// As `set_memory`, but never waits: the limit holds for what is taken from now on, and the background
+    /// thread gives back what is too much.
+    pub fn set_memory_soon(&self, bytes: u64) -> Result<(), Error> {
+        self.inner.set_limit(bytes)?;
+        if let Some(bell) = &self.inner.bell {
+            bell.ring();
+        }
+        Ok(())
+    }
+
     /// Changes the budget. Growing is at once; shrinking evicts until enough has gone back to the system
     /// and returns when it has, or with `Error::NoRoom` when guards hold too much (the new bound stands and
     /// the background thread goes on).
     pub fn set_memory(&self, bytes: u64) -> Result<(), Error> {
         let inner = &self.inner;
-        let mut probe = Config::new(bytes);
-        probe.memory_max = Some(inner.memory_max.max(bytes));
-        probe.reserved_bytes = inner.reserved_bytes;
-        probe.check()?;
-        let least = MEMORY_MIN.max(8 * inner.store.segments.bytes() as u64)
-            + inner.reserved_bytes
-            + inner.table_bytes;
-        if bytes > inner.memory_max || bytes < least {
-            return Err(Error::Config(format!(
-                "memory = {bytes} bytes: between {least} and memory_max = {} bytes",
-                inner.memory_max
-            )));
-        }
-        let grows = bytes > self.memory();
-        inner.store.budget.set_limit(bytes);
-        if grows {
-            // The new room is cold: main fills first, as at the start.
-            inner.store.facts.evicted.store(false, Ordering::Relaxed);
-        }
-        inner.store.refresh_capacity();
+        inner.set_limit(bytes)?;
         match inner.reclaim.shrink(&inner.store) {
             true => Ok(()),
             false => Err(Error::NoRoom),
@@ -183,20 +174,20 @@ impl Cache {
 
     /// Makes everything that is stored now invisible. O(1); the memory comes back by reclaim.
     pub fn flush(&self) {
-        self.inner.flush_now();
+        self.inner.flush_now(false);
     }
 
     /// Does so at a time, Unix seconds; as with memcached, what is stored during that very second goes too.
     pub fn flush_at(&self, unix_s: u64) {
         if self.inner.flush_is_due() {
-            self.inner.flush_now();
+            self.inner.flush_now(true);
         }
         let due_ms = unix_s.saturating_mul(1000);
         let flush = &self.inner.store.flush;
         flush.dark_from_ms.store(due_ms, Ordering::Relaxed);
         flush.due_ms.store(due_ms, Ordering::Release);
         if self.inner.flush_is_due() {
-            self.inner.flush_now();
+            self.inner.flush_now(true);
         }
     }
 
@@ -275,10 +266,39 @@ impl Cache {
 }
 
 impl Inner {
+    /// Checks and sets the budget.
+    fn set_limit(&self, bytes: u64) -> Result<(), Error> {
+        let mut probe = Config::new(bytes);
+        probe.memory_max = Some(self.memory_max.max(bytes));
+        probe.reserved_bytes = self.reserved_bytes;
+        probe.check()?;
+        let least = MEMORY_MIN.max(8 * self.store.segments.bytes() as u64)
+            + self.reserved_bytes
+            + self.table_bytes;
+        if bytes > self.memory_max || bytes < least {
+            return Err(Error::Config(format!(
+                "memory = {bytes} bytes: between {least} and memory_max = {} bytes",
+                self.memory_max
+            )));
+        }
+        let grows = bytes > self.store.budget.limit_bytes();
+        self.store.budget.set_limit(bytes);
+        if grows {
+            // The new room is cold: main fills first, as at the start.
+            self.store.facts.evicted.store(false, Ordering::Relaxed);
+        }
+        self.store.refresh_capacity();
+        Ok(())
+    }
+
     /// Raises the mark. Under the reclaim lock, so that no old item is carried to a young segment meanwhile.
-    pub(crate) fn flush_now(&self) {
+    pub(crate) fn flush_now(&self, due_only: bool) {
         let store = &self.store;
         self.reclaim.while_still(|| {
+            if due_only && !self.flush_is_due() {
+                // Another thread saw it due as well and was first.
+                return;
+            }
             // No segment is opened between taking the mark and raising it.
             let held: Vec<_> = store
                 .lanes

@@ -16,6 +16,8 @@ use crate::sync::Ordering;
 use crate::writer::Reserved;
 use std::sync::Arc;
 
+/// Values up to so many bytes are gathered on the heap; larger ones go straight to where they will lie.
+const GATHERED_MAX: usize = 8 << 10;
 /// A chunk is not made smaller than this share of a segment to fill a tail.
 const TAIL_SHARE: usize = 16;
 
@@ -34,9 +36,17 @@ pub struct Writer {
 }
 
 enum Body {
-    /// Fits one piece: gathered here.
+    /// Gathered here.
     Small(Vec<u8>),
+    /// Fits one piece, which is taken with the first byte.
+    Piece(Option<Piece>),
     Chunks(Vec<Chunk>),
+}
+
+struct Piece {
+    place: Place,
+    reserved: usize,
+    value_at: usize,
 }
 
 struct Chunk {
@@ -88,7 +98,8 @@ impl Inner {
         fields: Fields,
         condition: Condition,
     ) -> Writer {
-        let one_piece = long_bytes(key.len(), &fields, total, 4) <= self.store.segments.bytes() / 4;
+        let long = long_bytes(key.len(), &fields, total, 4);
+        let one_piece = long <= self.store.segments.bytes() / 4;
         Writer {
             inner: self.clone(),
             key: key.to_vec(),
@@ -98,7 +109,8 @@ impl Inner {
             total,
             written: 0,
             body: match one_piece {
-                true => Body::Small(Vec::with_capacity(total)),
+                _ if total <= GATHERED_MAX => Body::Small(Vec::with_capacity(total)),
+                true => Body::Piece(None),
                 false => Body::Chunks(Vec::new()),
             },
             removes_old: false,
@@ -135,6 +147,30 @@ impl Inner {
                 return Err(Error::NoRoom);
             }
         }
+    }
+
+    /// A long record of one piece, its head written, its value yet to come.
+    fn new_piece(&self, key: &[u8], fields: &Fields, total: usize) -> Result<Piece, Error> {
+        let reserved = long_bytes(key.len(), fields, total, 4);
+        let place = self.reserve_long(pool_of(self), reserved)?;
+        let item = self.store.item(place);
+        item.write_long_head(Kind::Plain, key, fields, total, reserved);
+        Ok(Piece {
+            place,
+            reserved,
+            value_at: item.value_offset(&item.layout(item.header())),
+        })
+    }
+
+    /// The token of a long record about to be published, marked as handed out if it is wanted.
+    fn publish_token(&self, place: Place, fields: &Fields, wanted: bool) -> Option<u64> {
+        if !wanted {
+            return None;
+        }
+        let item = self.store.item(place);
+        let _ = item.mark_token_out(item.header());
+        let own = fields.token;
+        Some(own.unwrap_or_else(|| self.store.segments.token(place, 0)))
     }
 
     fn end_long_write(&self, place: Place) {
@@ -179,6 +215,20 @@ impl Writer {
                 value.extend_from_slice(bytes);
                 return Ok(bytes.len());
             }
+            Body::Piece(piece) => {
+                let at = match piece {
+                    Some(piece) => piece.value_at,
+                    None => {
+                        let new = self.inner.new_piece(&self.key, &self.fields, self.total)?;
+                        let at = new.value_at;
+                        *piece = Some(new);
+                        at
+                    }
+                };
+                let filled = self.total - left;
+                self.inner.store.region().copy_in(at + filled, bytes);
+                return Ok(bytes.len());
+            }
             Body::Chunks(chunks) => chunks,
         };
         if chunks
@@ -212,12 +262,37 @@ impl Writer {
                 record.token_out = self.want_token;
                 self.inner.store_record(&record, self.condition)
             }
+            Body::Piece(_) => self.commit_piece(),
             Body::Chunks(_) => self.commit_chunks(),
         };
         if stored.is_err() {
             self.forget_old();
         }
         stored
+    }
+
+    fn commit_piece(&mut self) -> Result<Stored, Error> {
+        let inner = self.inner.clone();
+        let Body::Piece(Some(piece)) = &self.body else {
+            unreachable!("a value of one piece is longer than what is gathered");
+        };
+        let token = inner.publish_token(piece.place, &self.fields, self.want_token);
+        let expires_ms = self.fields.expires_ms;
+        let stored = inner.publish_written(
+            &self.key,
+            piece.place,
+            piece.reserved,
+            expires_ms,
+            self.condition,
+        )?;
+        if !stored.is_stored() {
+            return Ok(stored);
+        }
+        inner.note_size(piece.reserved);
+        inner.end_long_write(piece.place);
+        self.body = Body::Piece(None);
+        inner.after_append();
+        Ok(Stored::Stored(token))
     }
 
     fn commit_chunks(&mut self) -> Result<Stored, Error> {
@@ -239,13 +314,7 @@ impl Writer {
                     .store(chunk.place.raw(), Ordering::Release);
             }
         }
-        let token = self
-            .fields
-            .token
-            .unwrap_or_else(|| store.segments.token(place, 0));
-        if self.want_token {
-            let _ = head.mark_token_out(head.header());
-        }
+        let token = inner.publish_token(place, &self.fields, self.want_token);
         let stored = inner.publish_written(
             &self.key,
             place,
@@ -265,7 +334,7 @@ impl Writer {
         inner.end_long_write(place);
         inner.after_append();
         Ok(match stored? {
-            Stored::Stored(_) => Stored::Stored(self.want_token.then_some(token)),
+            Stored::Stored(_) => Stored::Stored(token),
             other => other,
         })
     }
@@ -320,10 +389,17 @@ fn pool_of(inner: &Inner) -> Pool {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if let Body::Chunks(chunks) = &mut self.body {
-            for chunk in chunks.drain(..) {
-                self.inner.store.bury(chunk.place, chunk.reserved, 0);
-                self.inner.end_long_write(chunk.place);
+        match &mut self.body {
+            Body::Small(_) | Body::Piece(None) => {}
+            Body::Piece(Some(piece)) => {
+                self.inner.store.bury(piece.place, piece.reserved, 0);
+                self.inner.end_long_write(piece.place);
+            }
+            Body::Chunks(chunks) => {
+                for chunk in chunks.drain(..) {
+                    self.inner.store.bury(chunk.place, chunk.reserved, 0);
+                    self.inner.end_long_write(chunk.place);
+                }
             }
         }
     }

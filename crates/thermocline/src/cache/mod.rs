@@ -153,7 +153,7 @@ impl Inner {
                 config.memory
             ))
         };
-        if !budget.try_charge(table_bytes + config.reserved_bytes) {
+        if !budget.try_charge(table_bytes.saturating_add(config.reserved_bytes)) {
             return Err(too_small("the cache's tables"));
         }
         let domain = Domain::global();
@@ -171,7 +171,7 @@ impl Inner {
         };
         Ok(Inner {
             store: Store::new(parts, config, time, seed),
-            reclaim: Reclaim::new(config.evict),
+            reclaim: Reclaim::new(config.evict, config.background),
             key_size_max: config.key_size_max(),
             item_size_max: AtomicU64::new(config.item_size_max()),
             time_to_live: config.time_to_live,
@@ -255,7 +255,7 @@ impl Work for Inner {
 
     fn tick(&self) {
         if self.flush_is_due() {
-            self.flush_now();
+            self.flush_now(true);
         }
         self.store.index.trim();
     }

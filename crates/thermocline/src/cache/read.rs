@@ -15,6 +15,9 @@ const BATCH: usize = 16;
 /// An access newer than this leaves the last-access mark alone, as memcached does.
 const ACCESS_GRAIN_S: u32 = 60;
 
+/// Largest value copied under a pin (1 us); larger ones are held by a count and copied unpinned.
+const COPY_MAX: usize = 16 << 10;
+
 /// What became of one try to read.
 enum Try {
     Hit(Meta),
@@ -63,7 +66,7 @@ impl Cache {
         let hash = self.inner.store.hash(key);
         match self
             .inner
-            .read(hash, key, Want::default(), PLAIN_MAX, buffer)
+            .read(hash, key, Want::default(), COPY_MAX, buffer)
         {
             Read::Copied(meta) => Some(meta),
             Read::Held(guard) => {
@@ -157,7 +160,7 @@ impl Cache {
         want: Want,
         sink: &mut S,
     ) {
-        let copy_max = sink.copy_max().min(PLAIN_MAX);
+        let copy_max = sink.copy_max().min(COPY_MAX);
         let before = sink.buffer().len();
         let mut tries = 0;
         loop {
@@ -285,8 +288,8 @@ impl Inner {
             seen.header = seen.header.with_token_out();
             meta.token = Some(store.token(&seen));
         }
-        let small = !seen.header.is_long() && seen.layout.value_bytes <= copy_max;
-        let outcome = if small {
+        let copied = seen.layout.value_bytes <= copy_max && seen.layout.kind == Kind::Plain;
+        let outcome = if copied {
             copy(&seen, &meta);
             Try::Hit(meta)
         } else {

@@ -6,8 +6,8 @@
 
 use super::options::{Expiry, Mode, SetOptions, Stored};
 use super::value::{return_buffer, Marks, Meta};
-use super::version::Snapshot;
-use super::write::Condition;
+use super::version::{Look, Snapshot};
+use super::write::{Condition, Expected};
 use super::Cache;
 use crate::error::Error;
 use crate::item::{Fields, MarkWord, Measured, Record};
@@ -67,19 +67,29 @@ impl Cache {
     pub fn update<R>(
         &self,
         key: &[u8],
+        decide: impl FnMut(Option<View<'_>>) -> (Change, R),
+    ) -> Result<Updated<R>, Error> {
+        self.update_seen(key, Look::Token, decide)
+    }
+
+    fn update_seen<R>(
+        &self,
+        key: &[u8],
+        look: Look,
         mut decide: impl FnMut(Option<View<'_>>) -> (Change, R),
     ) -> Result<Updated<R>, Error> {
         self.inner.begin_write(key)?;
         let hash = self.inner.store.hash(key);
         let mut tries = 0;
         loop {
-            let snapshot = self.inner.snapshot(hash, key);
+            let snapshot = self.inner.snapshot(hash, key, look);
             let view = snapshot.as_ref().map(|snapshot| View {
                 meta: &snapshot.meta,
                 value: &snapshot.value,
             });
             let (change, answer) = decide(view);
-            let done = self.carry_out(hash, key, snapshot.as_ref(), change)?;
+            let token_out = look == Look::Token;
+            let done = self.carry_out(hash, key, snapshot.as_ref(), change, token_out)?;
             if let Some(snapshot) = snapshot {
                 return_buffer(snapshot.value);
             }
@@ -98,11 +108,12 @@ impl Cache {
         key: &[u8],
         snapshot: Option<&Snapshot>,
         change: Change,
+        token_out: bool,
     ) -> Result<Option<Option<u64>>, Error> {
         let done = |yes: bool| yes.then_some(None);
         match (change, snapshot) {
             (Change::Keep, _) => Ok(Some(None)),
-            (Change::Put(new), _) => self.put(key, snapshot, new),
+            (Change::Put(new), _) => self.put(key, snapshot, new, token_out),
             (_, None) => Ok(Some(None)),
             (Change::Remove, Some(old)) => Ok(done(self.inner.remove_version(hash, old))),
             (Change::Touch(expiry), Some(old)) => {
@@ -117,6 +128,7 @@ impl Cache {
         key: &[u8],
         snapshot: Option<&Snapshot>,
         new: NewValue,
+        token_out: bool,
     ) -> Result<Option<Option<u64>>, Error> {
         self.inner.check_value(new.value.len() as u64)?;
         let options = SetOptions {
@@ -124,15 +136,18 @@ impl Cache {
             expiry: new.expiry,
             token: new.token,
             marks: new.marks,
-            want_token: true,
+            want_token: token_out,
             mode: Mode::Set,
         };
         let condition = match snapshot {
-            Some(old) => Condition::Version(old.version),
+            Some(old) => Condition::Version(Expected {
+                token_free: false,
+                ..old.expected
+            }),
             None => Condition::Absent,
         };
         let fields = self.inner.fields(&options);
-        self.put_record(key, fields, &new.value, condition)
+        self.put_record(key, fields, &new.value, condition, token_out)
     }
 
     fn put_record(
@@ -141,9 +156,10 @@ impl Cache {
         fields: Fields,
         value: &[u8],
         condition: Condition,
+        token_out: bool,
     ) -> Result<Option<Option<u64>>, Error> {
         let mut record = Measured::new(Record { key, fields, value });
-        record.token_out = true;
+        record.token_out = token_out;
         let stored = if self.inner.is_large(&record) {
             let mut writer = self
                 .inner
@@ -159,10 +175,32 @@ impl Cache {
         })
     }
 
-    /// Gives `key` another expiry; false if it is not there. O(1); the CAS token stays.
+    /// Gives `key` another expiry; false if it is not there. The CAS token stays. Where the item has an
+    /// expiry already and both are whole seconds it is one word, whatever the value's size; else the item
+    /// is written anew.
     pub fn touch(&self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
-        let updated = self.update(key, |view| (Change::Touch(expiry), view.is_some()))?;
-        Ok(updated.answer)
+        self.inner.begin_write(key)?;
+        let hash = self.inner.store.hash(key);
+        let expires_ms = self.inner.expires_ms(expiry);
+        let mut look = Look::Facts;
+        let mut tries = 0;
+        loop {
+            let Some(old) = self.inner.snapshot(hash, key, look) else {
+                return Ok(false);
+            };
+            match self.inner.touch_in_place(hash, &old, expires_ms) {
+                Some(true) => return Ok(true),
+                Some(false) => {}
+                None if look == Look::Facts => {
+                    look = Look::Value;
+                    continue;
+                }
+                None if self.touch_by_copy(key, &old, expires_ms)? => return Ok(true),
+                None => {}
+            }
+            tries += 1;
+            pause(tries);
+        }
     }
 
     /// `touch`, and the value as it is.
@@ -190,7 +228,7 @@ impl Cache {
     }
 
     fn step(&self, key: &[u8], step: impl Fn(u64) -> u64) -> Result<Option<u64>, Error> {
-        let updated = self.update(key, |view| {
+        let updated = self.update_seen(key, Look::Value, |view| {
             let Some(view) = view else {
                 return (Change::Keep, Ok(None));
             };
@@ -217,7 +255,11 @@ impl Cache {
     ) -> Result<Stored, Error> {
         let before = options.mode == Mode::Prepend;
         let max = self.inner.item_size_max.load(Ordering::Relaxed);
-        let updated = self.update(key, |view| {
+        let look = match options.want_token {
+            true => Look::Token,
+            false => Look::Value,
+        };
+        let updated = self.update_seen(key, look, |view| {
             let Some(view) = view else {
                 return (Change::Keep, false);
             };
@@ -252,12 +294,12 @@ impl Cache {
         let access_s = old.fields.marks.map_or(0, |word| word.access_s());
         let fields = Fields {
             marks: Some(MarkWord::new(marks.flags(), access_s)),
-            token: old.meta.token,
+            token: old.carried_token(),
             ..old.fields
         };
-        let condition = Condition::Version(old.version);
+        let condition = Condition::Version(old.expected);
         Ok(self
-            .put_record(key, fields, &old.value, condition)?
+            .put_record(key, fields, &old.value, condition, false)?
             .is_some())
     }
 
@@ -269,17 +311,21 @@ impl Cache {
         expiry: Expiry,
     ) -> Result<bool, Error> {
         let expires_ms = self.inner.expires_ms(expiry);
-        if let Some(done) = self.inner.touch_in_place(hash, old, expires_ms) {
-            return Ok(done);
+        match self.inner.touch_in_place(hash, old, expires_ms) {
+            Some(done) => Ok(done),
+            None => self.touch_by_copy(key, old, expires_ms),
         }
+    }
+
+    fn touch_by_copy(&self, key: &[u8], old: &Snapshot, expires_ms: u64) -> Result<bool, Error> {
         let fields = Fields {
             expires_ms,
-            token: old.meta.token,
+            token: old.carried_token(),
             ..old.fields
         };
-        let condition = Condition::Version(old.version);
+        let condition = Condition::Version(old.expected);
         Ok(self
-            .put_record(key, fields, &old.value, condition)?
+            .put_record(key, fields, &old.value, condition, false)?
             .is_some())
     }
 

@@ -1,6 +1,7 @@
 //! One version of an item: read whole, and changed only if it still is the one that was read.
 
 use super::value::{pooled_buffer, Marks, Meta};
+use super::write::Expected;
 use super::Inner;
 use crate::config::Cause;
 use crate::item::{Fields, MarkWord};
@@ -14,18 +15,43 @@ use std::sync::Arc;
 /// One version, read whole.
 pub(super) struct Snapshot {
     pub(super) place: Place,
-    /// What no other version of any item is called.
-    pub(super) version: u64,
+    pub(super) expected: Expected,
     pub(super) fields: Fields,
     pub(super) meta: Meta,
     pub(super) value: Vec<u8>,
 }
 
+impl Snapshot {
+    /// The token a copy must carry: one that somebody may hold.
+    pub(super) fn carried_token(&self) -> Option<u64> {
+        match self.expected.token_free {
+            true => None,
+            false => self.meta.token,
+        }
+    }
+}
+
+/// What a snapshot is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Facts alone: no value, and the token stays where it is.
+    Facts,
+    /// Facts and value; the token stays where it is.
+    Value,
+    /// Facts and value, and the token may be handed out: it is marked so.
+    Token,
+}
+
 impl Inner {
-    pub(super) fn snapshot(self: &Arc<Inner>, hash: u64, key: &[u8]) -> Option<Snapshot> {
+    pub(super) fn snapshot(
+        self: &Arc<Inner>,
+        hash: u64,
+        key: &[u8],
+        look: Look,
+    ) -> Option<Snapshot> {
         let mut tries = 0;
         loop {
-            match self.try_snapshot(hash, key) {
+            match self.try_snapshot(hash, key, look) {
                 Ok(found) => return found,
                 Err(()) => {
                     tries += 1;
@@ -36,13 +62,18 @@ impl Inner {
     }
 
     /// Err: a writer raced.
-    fn try_snapshot(self: &Arc<Inner>, hash: u64, key: &[u8]) -> Result<Option<Snapshot>, ()> {
+    fn try_snapshot(
+        self: &Arc<Inner>,
+        hash: u64,
+        key: &[u8],
+        look: Look,
+    ) -> Result<Option<Snapshot>, ()> {
         let store = &self.store;
         let pin = store.pin();
         let Some(found) = store.find(hash, key) else {
             return Ok(None);
         };
-        let seen = store.see(found.slot.place()).ok_or(())?;
+        let mut seen = store.see(found.slot.place()).ok_or(())?;
         let gone = store.is_gone(seen.place, &seen.fields);
         if !seen.header.still(seen.item.header_after_copy()) {
             return Err(());
@@ -50,33 +81,44 @@ impl Inner {
         if gone {
             return Ok(None);
         }
-        if !seen.item.mark_token_out(seen.header) {
-            return Err(());
+        if look == Look::Token {
+            if !seen.item.mark_token_out(seen.header) {
+                return Err(());
+            }
+            seen.header = seen.header.with_token_out();
         }
-        let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
-        meta.token = Some(store.token(&seen));
-        let snapshot = |value| Snapshot {
-            place: seen.place,
-            version: self.version(&seen),
-            fields: seen.fields,
-            meta,
-            value,
-        };
+        let mut snapshot = self.facts(&seen);
+        if look == Look::Facts {
+            return Ok(Some(snapshot));
+        }
         if seen.header.is_long() {
-            let guard = self.hold_value(&seen, meta).ok_or(())?;
-            let snapshot = snapshot(Vec::new());
+            let guard = self.hold_value(&seen, snapshot.meta).ok_or(())?;
             drop(pin);
-            return Ok(Some(Snapshot {
-                value: guard.to_vec(),
-                ..snapshot
-            }));
+            snapshot.value = guard.to_vec();
+            return Ok(Some(snapshot));
         }
-        let mut value = pooled_buffer();
-        seen.item.append_value(&seen.layout, &mut value);
+        snapshot.value = pooled_buffer();
+        seen.item.append_value(&seen.layout, &mut snapshot.value);
         if !seen.header.still(seen.item.header_after_copy()) {
             return Err(());
         }
-        Ok(Some(snapshot(value)))
+        Ok(Some(snapshot))
+    }
+
+    fn facts(&self, seen: &Seen<'_>) -> Snapshot {
+        let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
+        meta.token = Some(self.store.token(seen));
+        Snapshot {
+            place: seen.place,
+            expected: Expected {
+                version: self.version(seen),
+                fields: seen.fields,
+                token_free: !seen.header.token_out() && seen.fields.token.is_none(),
+            },
+            fields: seen.fields,
+            meta,
+            value: Vec::new(),
+        }
     }
 
     /// The item of a snapshot, locked, if that version is still under its key. Unlock it.
@@ -84,8 +126,15 @@ impl Inner {
         let store = &self.store;
         let found = store.index.find(hash, |place| place == old.place)?;
         let seen = store.see(found.slot.place())?;
-        let same = self.version(&seen) == old.version;
-        (same && !seen.header.busy() && seen.item.try_lock(seen.header)).then_some(seen)
+        let version = self.version(&seen) == old.expected.version;
+        if !version || seen.header.busy() || !seen.item.try_lock(seen.header) {
+            return None;
+        }
+        if seen.item.fields(&seen.layout).same_facts(&old.fields) {
+            return Some(seen);
+        }
+        seen.item.unlock(seen.header);
+        None
     }
 
     pub(super) fn remove_version(&self, hash: u64, old: &Snapshot) -> bool {
@@ -160,14 +209,13 @@ impl Inner {
             return Some(true);
         };
         let next = MarkWord::new(marks.flags(), now.access_s());
-        // The very marks the decision rests on: only one reader wins.
-        let same = old.fields.marks == Some(now);
+        // The marks are those the decision rests on (`lock_version`): only one reader wins.
         let open = store.segments.of(seen.place).writable();
-        if same && open {
+        if open {
             word.store(next.0, Ordering::Relaxed);
         }
         seen.item.unlock(seen.header);
-        (open || !same).then_some(same)
+        open.then_some(true)
     }
 
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
@@ -179,33 +227,39 @@ impl Inner {
             let Some(found) = store.find(hash, key) else {
                 return false;
             };
-            let Some(seen) = store.see(found.slot.place()) else {
-                drop(pin);
-                tries += 1;
-                pause(tries);
-                continue;
-            };
-            let over = store.is_gone(seen.place, &seen.fields);
-            let told = store.listener.as_ref().map(|listener| {
+            let seen = store.see(found.slot.place());
+            // Under the lock, so that no overwrite goes through on an item that is gone.
+            let locked = seen
+                .as_ref()
+                .filter(|seen| !seen.header.busy() && seen.item.try_lock(seen.header));
+            if let Some(seen) = locked {
+                let over = store.is_gone(seen.place, &seen.fields);
                 let cause = if over { Cause::Expired } else { Cause::Removed };
-                describe(&seen, listener.values, cause)
-            });
-            let whole = seen.header.still(seen.item.header_after_copy());
-            if !whole || !store.index.remove_if(hash, seen.place) {
-                continue;
+                let gone = store
+                    .listener
+                    .as_ref()
+                    .map(|listener| describe(seen, listener.values, cause));
+                if store.index.remove_if(hash, seen.place) {
+                    seen.item.unlock_frozen(seen.header);
+                    store.bury_item(seen);
+                    store.counters.one(
+                        &pin,
+                        match over {
+                            true => Counter::Expired,
+                            false => Counter::Deleted,
+                        },
+                    );
+                    drop(pin);
+                    if let Some(gone) = gone {
+                        store.tell(gone.cause, &gone.key, gone.value.as_deref());
+                    }
+                    return !over;
+                }
+                seen.item.unlock(seen.header);
             }
-            store.bury_item(&seen);
-            let counter = if over {
-                Counter::Expired
-            } else {
-                Counter::Deleted
-            };
-            store.counters.one(&pin, counter);
             drop(pin);
-            if let Some(gone) = told {
-                store.tell(gone.cause, &gone.key, gone.value.as_deref());
-            }
-            return !over;
+            tries += 1;
+            pause(tries);
         }
     }
 

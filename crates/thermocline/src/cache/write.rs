@@ -117,8 +117,19 @@ pub(crate) enum Condition {
     Absent,
     Present,
     Token(u64),
-    /// Exactly this version in this place (from an `update`), by the token place and version make.
-    Version(u64),
+    /// Exactly what an `update` has seen.
+    Version(Expected),
+}
+
+/// What an `update` has seen of an item, and rests on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Expected {
+    /// What no other version of any item is called: birth, offset, in-place version.
+    pub(crate) version: u64,
+    /// Expiry and marks, which change without a new version.
+    pub(crate) fields: Fields,
+    /// The token is not in anybody's hands; the change would not carry it.
+    pub(crate) token_free: bool,
 }
 
 pub(crate) fn condition(mode: Mode) -> Condition {
@@ -192,7 +203,7 @@ impl Inner {
     #[inline]
     pub(crate) fn carry_out_flush(&self) {
         if self.flush_is_due() {
-            self.flush_now();
+            self.flush_now(true);
         }
     }
 
@@ -358,7 +369,7 @@ impl Inner {
             Condition::Always | Condition::Present => true,
             Condition::Absent => return Some(Stored::NotStored),
             Condition::Token(token) => self.store.token(&old.seen) == token,
-            Condition::Version(version) => self.version(&old.seen) == version,
+            Condition::Version(expected) => self.is_as_expected(&old.seen, &expected),
         };
         (!holds).then_some(Stored::Exists)
     }
@@ -378,6 +389,10 @@ impl Inner {
         if !segment.writable() || flushed != 0 && segment.birth() <= flushed {
             seen.item.unlock(seen.header);
             return None;
+        }
+        if !seen.is_same_under_lock() {
+            seen.item.unlock(seen.header);
+            return Some(Try::Again);
         }
         if let Some(listener) = &store.listener {
             write.gone = Some(Box::new(describe(seen, listener.values, Cause::Replaced)));
@@ -484,7 +499,8 @@ impl Inner {
             // a flush takes its mark no segment is opened, so the new record is dark too or this sees it.)
             let flushed = store.flush.birth.load(Ordering::Acquire);
             let dark = !over && store.segments.of(seen.place).birth() <= flushed;
-            if dark && condition != Condition::Always {
+            let changed = !seen.is_same_under_lock();
+            if changed || dark && condition != Condition::Always {
                 seen.item.unlock(seen.header);
                 return Try::Again;
             }
@@ -611,6 +627,12 @@ impl Inner {
     pub(crate) fn count(&self, counter: Counter) {
         let pin = self.store.pin();
         self.store.counters.one(&pin, counter);
+    }
+
+    pub(crate) fn is_as_expected(&self, seen: &Seen<'_>, expected: &Expected) -> bool {
+        self.version(seen) == expected.version
+            && seen.fields.same_facts(&expected.fields)
+            && !(expected.token_free && seen.header.token_out())
     }
 
     /// What no other version of any item is called: birth, offset, in-place version.

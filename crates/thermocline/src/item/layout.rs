@@ -21,6 +21,14 @@ pub(crate) struct Layout {
     pub(crate) reserved: usize,
 }
 
+impl Layout {
+    /// No optional fields.
+    #[inline(always)]
+    pub(crate) fn is_bare(&self) -> bool {
+        self.options == 0
+    }
+}
+
 impl Item<'_> {
     #[inline(always)]
     pub(crate) fn header(&self) -> Header {

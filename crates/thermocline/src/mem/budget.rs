@@ -23,7 +23,7 @@ impl Budget {
         let limit = self.limit_bytes();
         let mut charged = self.charged_bytes.load(Ordering::Relaxed);
         loop {
-            let next = charged + bytes;
+            let next = charged.saturating_add(bytes);
             if next > limit {
                 return false;
             }

@@ -2,7 +2,7 @@
 
 use super::Reclaim;
 use crate::store::Store;
-use crate::sync::{lock, AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,6 +13,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// A segment so dead is emptied before room is short: its live rest is cheap to move, and its index slots
 /// are worth having back.
 const SWEEP_SHARE: f64 = 0.5;
+
+/// Passes before it looks at its other chores.
+const GO_PASSES: u32 = 1024;
 
 /// What the thread works on.
 pub(crate) trait Work: Send + Sync + 'static {
@@ -117,8 +120,11 @@ fn run(work: &impl Work, bell: &Bell) {
     while bell.wait() {
         work.tick();
         let (store, reclaim) = (work.store(), work.reclaim());
-        while !stopping(bell) && !reclaim.is_full_enough(store) && reclaim.work(store) {}
-        if !stopping(bell) && reclaim.sweep(store, SWEEP_SHARE) {
+        let mut left = GO_PASSES;
+        while left > 0 && !stopping(bell) && !reclaim.is_full_enough(store) && reclaim.work(store) {
+            left -= 1;
+        }
+        if left == 0 || !stopping(bell) && reclaim.sweep(store, SWEEP_SHARE) {
             bell.ring();
         }
         if store.index.is_short() {
@@ -126,7 +132,8 @@ fn run(work: &impl Work, bell: &Bell) {
             reclaim.make_extent(store);
         }
         warm_ahead(store);
-        reclaim.fit_ghosts_locked(store);
+        store.refresh_capacity();
+        reclaim.fit_ghosts(store);
         reclaim.forget_flush(store);
     }
 }
@@ -143,14 +150,4 @@ fn warm_ahead(store: &Store) {
 
 fn stopping(bell: &Bell) -> bool {
     bell.lock().stop
-}
-
-impl Reclaim {
-    /// Refits the ghost table from the background thread.
-    fn fit_ghosts_locked(&self, store: &Store) {
-        let books = lock(&self.books);
-        store.refresh_capacity();
-        self.fit_ghosts(store);
-        drop(books);
-    }
 }

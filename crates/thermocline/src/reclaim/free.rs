@@ -88,12 +88,16 @@ impl Reclaim {
         }
         drop(pin);
         self.publish_oldest(store, books);
-        self.fit_ghosts(store);
     }
 
     /// Makes the ghost table fit the number of items the cache holds. First made when the cache is nearly
-    /// full: a cache that holds everything needs no ghosts.
+    /// full: a cache that holds everything needs no ghosts. Building takes 0.1 us a line; the background
+    /// thread does it without the reclaim lock (what is remembered or forgotten meanwhile may be lost,
+    /// which is harmless), writers only where there is no such thread.
     pub(crate) fn fit_ghosts(&self, store: &Store) {
+        let Ok(_fitting) = self.fitting.try_lock() else {
+            return;
+        };
         let mean = store.policy.mean_size();
         let have = store.with_ghosts(Ghosts::lines).unwrap_or(0);
         if mean <= 0.0 || have == 0 && !store.is_nearly_full() {

@@ -62,6 +62,10 @@ pub(crate) struct Reclaim {
     /// Extents the index is short of.
     extents_wanted: AtomicU64,
     pub(crate) evict: AtomicBool,
+    /// There is a background thread, which does what takes long.
+    background: bool,
+    /// Held by whoever refits the ghost table.
+    fitting: Mutex<()>,
     /// Largest item ever put in, bytes: part of the fresh floor.
     pub(crate) item_bytes_max: AtomicU64,
 }
@@ -89,12 +93,14 @@ pub(crate) enum Progress {
     Some,
     /// Nothing to do, or nothing that can be done now.
     None,
+    /// Nothing until guards let go, streamed values end, or other threads' segments settle.
+    Held,
     /// Nothing until other threads end their pins.
     Pinned,
 }
 
 impl Reclaim {
-    pub(crate) fn new(evict: bool) -> Reclaim {
+    pub(crate) fn new(evict: bool, background: bool) -> Reclaim {
         Reclaim {
             books: Mutex::new(Books {
                 probation: VecDeque::new(),
@@ -112,6 +118,8 @@ impl Reclaim {
             ghosts_want: AtomicU64::new(0),
             extents_wanted: AtomicU64::new(0),
             evict: AtomicBool::new(evict),
+            background,
+            fitting: Mutex::new(()),
             item_bytes_max: AtomicU64::new(0),
         }
     }
@@ -169,7 +177,8 @@ impl Reclaim {
     /// at it. No pin may be held.
     #[inline]
     pub(crate) fn help(&self, store: &Store) {
-        if self.is_short(store) || store.ghosts_due() {
+        let ghosts_due = !self.background && store.ghosts_due();
+        if ghosts_due || self.is_short(store) {
             self.help_slowly(store);
         }
     }
@@ -180,7 +189,7 @@ impl Reclaim {
             let pin = store.pin();
             store.counters.one(&pin, Counter::DirectPasses);
             drop(pin);
-            if store.ghosts_due() {
+            if !self.background && store.ghosts_due() {
                 self.fit_ghosts(store);
             }
             if self.is_short(store) {
@@ -247,7 +256,8 @@ impl Reclaim {
                     idle_since = None;
                     continue;
                 }
-                Progress::None => give_up_after,
+                Progress::None => return missing(self) == 0,
+                Progress::Held => give_up_after,
                 Progress::Pinned => give_up_after * PINNED_FACTOR,
             };
             let idle = *idle_since.get_or_insert_with(Instant::now);
@@ -333,9 +343,14 @@ impl Reclaim {
     /// Why nothing could be done.
     fn idle_progress(&self, store: &Store, books: &Books) -> Progress {
         let pinned = |&(_, epoch): &(SegmentId, u64)| !store.domain.passed(epoch);
-        match books.condemned.iter().any(pinned) {
-            true => Progress::Pinned,
-            false => Progress::None,
+        let unsettled = |&id: &SegmentId| !choose::is_settled(store, id);
+        let queued = books.probation.iter().chain(books.main.iter());
+        if books.condemned.iter().any(pinned) {
+            Progress::Pinned
+        } else if !books.condemned.is_empty() || queued.copied().any(|id| unsettled(&id)) {
+            Progress::Held
+        } else {
+            Progress::None
         }
     }
 
@@ -396,10 +411,8 @@ impl Reclaim {
     /// Works until the budget is no longer exceeded. False: guards or pins keep too much.
     pub(crate) fn shrink(&self, store: &Store) -> bool {
         let fits = self.work_until(store, SHRINK_AFTER, |_| store.budget.excess_bytes());
-        let books = lock(&self.books);
         self.withhold(store);
         self.fit_ghosts(store);
-        drop(books);
         fits
     }
 
