@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many are kept.
 const KEPT: usize = 200;
+/// Bytes of keys that are kept: 200 keys of memcached's longest, or one of the longest there is.
+const KEY_BYTES_KEPT: usize = 64 << 10;
 /// Values under a kilobyte are never called big: keeps the lock out of the way while the list fills.
 const BIG_BYTES_MIN: u64 = 1 << 10;
 
@@ -45,9 +47,12 @@ impl BigKeys {
             entry.0 = entry.0.max(bytes);
             return;
         }
-        if keys.len() == KEPT {
-            let smallest = (0..keys.len()).min_by_key(|&at| keys[at].0).unwrap_or(0);
-            keys.swap_remove(smallest);
+        while is_full(&keys, key.len()) {
+            let smallest = keys.iter().enumerate().min_by_key(|(_, (size, _))| *size);
+            match smallest.map(|(at, (size, _))| (at, *size)) {
+                Some((at, size)) if size < bytes => drop(keys.swap_remove(at)),
+                _ => return,
+            }
         }
         keys.push((bytes, key.into()));
         if keys.len() == KEPT {
@@ -83,9 +88,28 @@ impl BigKeys {
     }
 }
 
+/// Whether there is no place for one more key of so many bytes.
+fn is_full(keys: &[(u64, Box<[u8]>)], more: usize) -> bool {
+    let bytes: usize = keys.iter().map(|(_, key)| key.len()).sum();
+    keys.len() == KEPT || bytes + more > KEY_BYTES_KEPT
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_keys_are_kept_up_to_a_number_of_bytes() {
+        let big = BigKeys::default();
+        for size in 0..100u64 {
+            let key = format!("{size:060000}");
+            big.note(key.as_bytes(), 2000 + size);
+        }
+        big.note(b"usual", 1500);
+        let list = big.largest(10, |key| Some(if key == b"usual" { 1500 } else { 2099 }));
+        let keys: Vec<usize> = list.iter().map(|(_, key)| key.len()).collect();
+        assert_eq!(keys, [60_000, 5]);
+    }
 
     #[test]
     fn the_largest_are_kept_and_the_gone_are_dropped() {
