@@ -7,6 +7,10 @@ use crate::pages;
 
 /// A connection without buffers: its own record, its entry in the list, the kernel-side share of our allocator.
 const CONNECTION_BYTES: u64 = 512;
+/// Room is kept for this many connections, or for as many as a 32nd of memory holds: a cap of a million must not eat
+/// a small budget unused. Open connections beyond that come on top of the budget.
+const CONNECTIONS_RESERVED: u64 = 8192;
+const CONNECTIONS_SHARE: u64 = 32;
 /// Stack pages a thread touches, and its share of the allocator.
 const THREAD_BYTES: u64 = 128 << 10;
 /// The admin thread with its runtime and the connections it serves.
@@ -32,8 +36,7 @@ impl Reserve {
         Reserve {
             base: pages::status_bytes("VmRSS:").unwrap_or(BASE_BYTES_GUESS) + LATER_BYTES,
             workers: threads * (WORKER_BYTES + THREAD_BYTES),
-            // Room is kept for the first few thousand; a cap of a million must not eat a small budget unused.
-            connections: (settings.connections_max as u64).min(8192) * CONNECTION_BYTES,
+            connections: connection_bytes(settings),
             pool: settings.buffer_pool_bytes(),
             admin: if settings.http.is_empty() {
                 0
@@ -45,5 +48,30 @@ impl Reserve {
 
     pub fn bytes(&self) -> u64 {
         self.base + self.workers + self.connections + self.pool + self.admin
+    }
+}
+
+fn connection_bytes(settings: &Settings) -> u64 {
+    let most = (CONNECTIONS_RESERVED * CONNECTION_BYTES).max(settings.memory / CONNECTIONS_SHARE);
+    (settings.connections_max as u64 * CONNECTION_BYTES).min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_for_connections_follows_the_cap_within_reason() {
+        let bytes = |connections_max, memory| {
+            connection_bytes(&Settings {
+                connections_max,
+                memory,
+                ..Settings::default()
+            })
+        };
+        assert_eq!(bytes(1024, 64 << 20), 512 << 10);
+        assert_eq!(bytes(100_000, 64 << 20), 4 << 20);
+        assert_eq!(bytes(100_000, 4 << 30), 51_200_000);
+        assert_eq!(bytes(1 << 24, 4 << 30), 128 << 20);
     }
 }
