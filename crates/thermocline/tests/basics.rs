@@ -241,3 +241,35 @@ fn walks_every_key_once() {
     assert_eq!(removal.join(), 10_000);
     assert_eq!(cache.len(), 10_000);
 }
+
+/// A touch leaves the version alone: an increment that has seen the item before must not undo it.
+#[test]
+fn increments_and_touches_keep_each_other() {
+    const ROUNDS: u64 = 20_000;
+    const START_MS: u64 = 1_800_000_000_000;
+    let clock = Clock::manual(START_MS);
+    let mut config = Config::new(32 << 20);
+    config.clock = clock;
+    let cache = Cache::new(config).unwrap();
+    let at = |n: u64| Expiry::AtMs(START_MS + (1000 + n) * 1000);
+    let options = SetOptions {
+        expiry: at(0),
+        ..SetOptions::default()
+    };
+    cache.set_with(b"n", b"0", &options).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                assert!(cache.incr(b"n", 1).unwrap().is_some());
+            }
+        });
+        scope.spawn(|| {
+            for n in 1..=ROUNDS {
+                assert!(cache.touch(b"n", at(n)).unwrap());
+                let expires = cache.peek(b"n", false).unwrap().expires_at_ms;
+                assert_eq!(expires, Some(START_MS + (1000 + n) * 1000), "touch {n} was undone");
+            }
+        });
+    });
+    assert_eq!(value(&cache, b"n").unwrap(), ROUNDS.to_string().as_bytes());
+}
