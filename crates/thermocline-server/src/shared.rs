@@ -11,7 +11,6 @@ use crate::reserve::Reserve;
 use crate::stats::{BigKeys, Detail, Totals, WorkerCounters};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 use thermocline::Cache;
 
@@ -222,23 +221,10 @@ impl Shared {
         })
     }
 
-    /// Another budget for the whole process. Growing is at once; shrinking goes on in a thread of its own, for it
-    /// evicts, and an event loop has others to serve.
+    /// Another budget for the whole process. It holds from now on for what is taken; what there is too much of is
+    /// evicted by the engine's background thread, for an event loop has others to serve.
     pub fn set_memory(&self, bytes: u64) -> Result<(), thermocline::Error> {
-        let most = self.cache.memory_max();
-        let shrinks = bytes < self.cache.memory();
-        let possible = bytes <= most && bytes >= self.reserve.bytes() + thermocline::MEMORY_MIN;
-        if !shrinks || !possible {
-            return self.cache.set_memory(bytes);
-        }
-        let cache = self.cache.clone();
-        let shrink = move || {
-            if let Err(error) = cache.set_memory(bytes) {
-                tracing::warn!(%error, bytes, "the cache has not shrunk yet");
-            }
-        };
-        Builder::new().name("shrink".into()).spawn(shrink)?;
-        Ok(())
+        self.cache.set_memory_soon(bytes)
     }
 
     pub fn first_tcp_port(&self) -> u16 {
