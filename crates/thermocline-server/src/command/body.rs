@@ -2,8 +2,8 @@
 
 use super::session::Session;
 use super::store::{BAD_CHUNK, NO_ROOM};
-use crate::net::Talk;
-use crate::wire::{self, Request};
+use crate::net::{pinned_bytes, Talk};
+use crate::wire::{self, Request, StoreMode, Verb};
 use thermocline::{Error, Writer};
 
 pub enum Body {
@@ -18,6 +18,7 @@ pub struct Stream {
     /// None when the cache refused: the payload is then only counted down.
     writer: Result<Writer, Error>,
     value_left: u64,
+    value_taken: u64,
     /// How much of CRLF has come, and whether it was right.
     end: Vec<u8>,
 }
@@ -32,12 +33,31 @@ impl Body {
             line: line.to_vec(),
             writer,
             value_left: bytes,
+            value_taken: 0,
             end: Vec::with_capacity(2),
         }))
     }
 }
 
+impl Body {
+    /// Bytes of the cache's memory that cannot be reused before this payload is complete; see `pinned_bytes`.
+    pub fn pinned(&self, segment_bytes: u64) -> u64 {
+        match self {
+            Body::Swallow(_) => 0,
+            Body::Stream(stream) => stream.pinned_with(0, segment_bytes),
+        }
+    }
+}
+
 impl Stream {
+    /// What is pinned once `more` bytes have been taken.
+    fn pinned_with(&self, more: u64, segment_bytes: u64) -> u64 {
+        match (&self.writer, self.value_taken + more) {
+            (Err(_), _) | (_, 0) => 0,
+            (Ok(_), taken) => pinned_bytes(taken, segment_bytes),
+        }
+    }
+
     /// Takes its share of the input; returns how much that was.
     fn take(&mut self, input: &[u8]) -> usize {
         let value = input
@@ -49,6 +69,7 @@ impl Stream {
             }
         }
         self.value_left -= value as u64;
+        self.value_taken += value as u64;
         let mut used = value;
         if self.value_left == 0 {
             let end = (2 - self.end.len()).min(input.len() - used);
@@ -79,6 +100,13 @@ impl Session {
                 used
             }
             Body::Stream(stream) => {
+                if !self.shared.pool.may_stream(|segment_bytes| {
+                    let more = stream.value_left.min(input.len() as u64);
+                    let before = stream.pinned_with(0, segment_bytes);
+                    stream.pinned_with(more, segment_bytes) - before
+                }) {
+                    self.refuse_stream(stream);
+                }
                 let used = stream.take(input);
                 if stream.is_complete() {
                     if let Some(body) = talk.body.take() {
@@ -87,6 +115,25 @@ impl Session {
                 }
                 used
             }
+        }
+    }
+
+    /// Values on their way in pin too much: this one is counted down only. As after any set that is refused, the old
+    /// value goes.
+    fn refuse_stream(&mut self, stream: &mut Stream) {
+        stream.writer = Err(Error::NoRoom);
+        match wire::parse(&stream.line, self.limits) {
+            Ok(Request::Store(store)) if matches!(store.verb, Verb::Set) => {
+                self.cache.delete(store.key);
+            }
+            Ok(Request::MetaSet(set))
+                if set.flags.compare.is_none() && set.flags.store_mode == StoreMode::Set =>
+            {
+                if let Some(key) = self.decoded(set.key, &set.flags) {
+                    self.cache.delete(&key);
+                }
+            }
+            _ => {}
         }
     }
 

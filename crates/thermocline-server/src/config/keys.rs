@@ -70,7 +70,7 @@ pub static KEYS: &[Key] = &[
         |s, v| { s.connections_fast = boolean(v)?; Ok(()) }, |s| s.connections_fast.to_string()),
     Key::new("idle_timeout_s", "SECONDS", "Close connections idle for so long; 0 never [default: 0]",
         |s, v| { s.idle_timeout_s = parse_duration_s(v)?; Ok(()) }, |s| s.idle_timeout_s.to_string()),
-    Key::new("output_timeout_s", "SECONDS", "Close connections that leave replies unread for so long; 0 never [default: 60]",
+    Key::new("output_timeout_s", "SECONDS", "Close connections that leave replies unread, or a large value half sent, for so long; 0 never [default: 60]",
         |s, v| { s.output_timeout_s = parse_duration_s(v)?; Ok(()) }, |s| s.output_timeout_s.to_string()),
     Key::new("request_line_max", "SIZE", "Longest line of a get with many keys [default: 1MiB]",
         |s, v| { s.request_line_max = bounded(parse_size(v)?, 2048, 64 << 20, show_size)? as usize; Ok(()) }, |s| quoted(show_size(s.request_line_max as u64))),

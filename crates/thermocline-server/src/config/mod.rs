@@ -60,7 +60,7 @@ pub struct Settings {
     pub connections_fast: bool,
     /// Seconds; 0 means connections may idle for ever.
     pub idle_timeout_s: u64,
-    /// Seconds a connection may leave its replies unread; 0 means for ever.
+    /// Seconds a connection may leave its replies unread or a large value unfinished; 0 means for ever.
     pub output_timeout_s: u64,
     /// Bytes of a `get` line with many keys; other lines end at the key limit plus 4 KiB.
     pub request_line_max: usize,

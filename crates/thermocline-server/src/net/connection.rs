@@ -31,6 +31,13 @@ pub struct Connection {
     pub moved_s: u32,
 }
 
+impl Talk {
+    /// A large value is on its way into the cache, in memory that is taken already.
+    pub fn is_streaming(&self) -> bool {
+        matches!(self.body.as_deref(), Some(Body::Stream(_)))
+    }
+}
+
 /// What must arrive before the bytes kept can be worked on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {

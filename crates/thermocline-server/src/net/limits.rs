@@ -15,6 +15,8 @@ pub const BATCH_KEYS: usize = 32;
 pub const IOVEC_MAX: usize = 64;
 /// Unsent rests of values up to this size are copied so that the segment they lie in can be freed.
 pub const HELD_REST_COPY_BYTES: usize = 64 << 10;
+/// The engine's segments are at most this large.
+pub const SEGMENT_BYTES_MAX: u64 = 2 << 20;
 /// A line that is no many-key get may be longer than its key by so much: flags, numbers, opaque.
 pub const LINE_EXTRA_BYTES: usize = 4 << 10;
 /// Seconds a connection may stand still while it holds part of a buffer account that is half full.

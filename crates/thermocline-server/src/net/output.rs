@@ -3,7 +3,7 @@
 //! Owns: the order of copied bytes and values written from where they lie, partial writes, and the unsent rest.
 //! Must hold: bytes go out in the order they were put in; a value in the middle of being sent stays pinned.
 
-use super::{Pool, Stream, HELD_REST_COPY_BYTES, IOVEC_MAX, OUTPUT_HIGH_BYTES};
+use super::{Pool, Stream, HELD_REST_COPY_BYTES, IOVEC_MAX, OUTPUT_HIGH_BYTES, SEGMENT_BYTES_MAX};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use thermocline::Guard;
@@ -168,10 +168,13 @@ impl Backlog {
         self.pieces.iter().map(own).sum()
     }
 
-    /// Values this keeps pinned in the cache.
+    /// Bytes of the cache's memory this keeps from being reused.
     pub fn held(&self) -> u64 {
-        let held = |piece: &&Piece| matches!(piece, Piece::Held(_));
-        self.pieces.iter().filter(held).count() as u64
+        let held = |piece: &Piece| match piece {
+            Piece::Held(guard) => kept_bytes(guard),
+            Piece::Bytes(_) => 0,
+        };
+        self.pieces.iter().map(held).sum()
     }
 
     /// Writes as much as the socket takes; true when all is gone.
@@ -217,19 +220,26 @@ impl Backlog {
     }
 
     /// A slow reader must not keep whole segments from being freed: small values are copied, and so are large ones
-    /// when slow readers hold as many as they may. The copies are charged to the pool like all unsent bytes.
+    /// when slow readers hold as much as they may. The copies are charged to the pool like all unsent bytes.
     fn let_go(&mut self, pool: &Pool) {
         let mut held = 0;
         for piece in &mut self.pieces {
             if let Piece::Held(guard) = piece {
-                if guard.len() <= HELD_REST_COPY_BYTES || !pool.may_hold(held + 1) {
+                let more = kept_bytes(guard);
+                let bytes = guard.len();
+                if bytes <= HELD_REST_COPY_BYTES || !pool.may_hold(held + more, bytes as u64) {
                     *piece = Piece::Bytes(guard.to_vec());
                 } else {
-                    held += 1;
+                    held += more;
                 }
             }
         }
     }
+}
+
+/// A value keeps the segments it lies in: its own bytes, and most of a segment (2 MiB at most) at the edge.
+fn kept_bytes(guard: &Guard) -> u64 {
+    guard.len() as u64 + SEGMENT_BYTES_MAX
 }
 
 /// Collects pieces for one gathering write, leaving out what was sent before.

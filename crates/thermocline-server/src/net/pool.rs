@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Charge {
     pub input: u64,
     pub output: u64,
-    /// Values of the cache kept pinned.
+    /// Bytes of the cache's memory kept from being reused.
     pub held: u64,
 }
 
@@ -63,21 +63,24 @@ impl Account {
 pub struct Pool {
     input: Account,
     output: Account,
-    /// Values in the cache's memory that wait for slow readers, each keeping a segment from being reused.
+    /// Bytes of the cache's memory that wait for slow readers.
     held: AtomicU64,
     held_max: u64,
+    /// The same for values too large to be copied into the pool.
+    held_large_max: u64,
     limit: u64,
 }
 
 impl Pool {
-    /// `memory` is the whole budget: slow readers together may hold one value for each 256 MiB of it, but at least
-    /// two. A held value keeps up to one segment (2 MiB) condemned, of which the engine allows 2 %.
+    /// `memory` is the whole budget. Of it the engine lets readers hold the larger of 2 % and min(16 MiB, an eighth)
+    /// before writes are refused; slow readers get half of that.
     pub fn new(limit: u64, memory: u64) -> Pool {
         Pool {
             input: Account::new(limit / 2),
             output: Account::new(limit / 2),
             held: AtomicU64::new(0),
-            held_max: (memory >> 28).max(2),
+            held_large_max: memory / 8,
+            held_max: (memory / 100).max((memory / 16).min(8 << 20)),
             limit,
         }
     }
@@ -100,9 +103,15 @@ impl Pool {
         (charge.input > 0 && self.input.is_tight()) || (charge.output > 0 && self.output.is_tight())
     }
 
-    /// Whether slow readers may hold `more` values beyond those they hold already.
-    pub fn may_hold(&self, more: u64) -> bool {
-        self.held.load(Relaxed) + more <= self.held_max
+    /// Whether slow readers may hold `more` bytes beyond those they hold already, for a value of `value_bytes`. One
+    /// that the pool could not take is held as long as an eighth of memory allows: its reader is not slow, its value
+    /// is large.
+    pub fn may_hold(&self, more: u64, value_bytes: u64) -> bool {
+        let most = match value_bytes > self.request_bytes_max() {
+            true => self.held_large_max.max(self.held_max),
+            false => self.held_max,
+        };
+        self.held.load(Relaxed) + more <= most
     }
 
     /// The largest request that may wait until it is whole, bytes.
@@ -158,14 +167,15 @@ mod tests {
     }
 
     #[test]
-    fn held_values_are_counted() {
-        let pool = Pool::new(100, 1 << 30);
-        assert!(pool.may_hold(4) && !pool.may_hold(5));
+    fn held_bytes_are_counted() {
+        let pool = Pool::new(100, 2 << 30);
+        assert!(pool.may_hold(20 << 20, 1) && !pool.may_hold(21 << 20, 1));
+        assert!(pool.may_hold(200 << 20, 100 << 20) && !pool.may_hold(300 << 20, 100 << 20));
         let held = Charge {
-            held: 3,
+            held: 15 << 20,
             ..Charge::default()
         };
         pool.recharge(Charge::default(), held);
-        assert!(pool.may_hold(1) && !pool.may_hold(2));
+        assert!(pool.may_hold(5 << 20, 1) && !pool.may_hold(6 << 20, 1));
     }
 }

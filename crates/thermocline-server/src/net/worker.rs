@@ -153,6 +153,7 @@ impl Worker {
                 tracing::warn!(%error, "a connection could not be added to the event loop");
                 self.shared.registry.open.fetch_sub(1, Relaxed);
                 self.shared.connection_closed();
+                self.shared.connection_closed();
             }
         }
     }
@@ -285,7 +286,9 @@ impl Worker {
         let (idle_s, output_s) = (settings.idle_timeout_s, settings.output_timeout_s);
         let still_s = u64::from(self.now_s.saturating_sub(connection.moved_s));
         let pool = &self.shared.pool;
-        match connection.backlog.is_some() {
+        // Unread replies and half-sent large values keep the cache's memory from being reused.
+        let keeps_memory = connection.backlog.is_some() || connection.talk.is_streaming();
+        match keeps_memory {
             _ if still_s > STALLED_SECONDS && pool.is_tight_for(connection.charged) => {
                 Some(|registry| &registry.shed)
             }
