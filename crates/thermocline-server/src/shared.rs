@@ -57,10 +57,11 @@ impl Shared {
         logins: Option<Logins>,
         test_clock: Option<TestClock>,
     ) -> Shared {
+        let segment_bytes = cache.stats().segment_bytes;
         Shared {
             cache,
             registry: Registry::default(),
-            pool: Pool::new(settings.buffer_pool_bytes(), settings.memory),
+            pool: Pool::new(settings.buffer_pool_bytes(), settings.memory, segment_bytes),
             detail: Detail::new(settings.detail, settings.detail_delimiter),
             big_keys: BigKeys::default(),
             places,

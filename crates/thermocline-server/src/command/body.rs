@@ -19,6 +19,7 @@ pub struct Stream {
     writer: Result<Writer, Error>,
     value_left: u64,
     value_taken: u64,
+    segment_bytes: u64,
     /// How much of CRLF has come, and whether it was right.
     end: Vec<u8>,
 }
@@ -28,12 +29,18 @@ impl Body {
         (bytes > 0).then(|| Box::new(Body::Swallow(bytes)))
     }
 
-    pub fn stream(line: &[u8], bytes: u64, writer: Result<Writer, Error>) -> Body {
+    pub fn stream(
+        line: &[u8],
+        bytes: u64,
+        writer: Result<Writer, Error>,
+        segment_bytes: u64,
+    ) -> Body {
         Body::Stream(Box::new(Stream {
             line: line.to_vec(),
             writer,
             value_left: bytes,
             value_taken: 0,
+            segment_bytes,
             end: Vec::with_capacity(2),
         }))
     }
@@ -41,21 +48,27 @@ impl Body {
 
 impl Body {
     /// Bytes of the cache's memory that cannot be reused before this payload is complete; see `pinned_bytes`.
-    pub fn pinned(&self, segment_bytes: u64) -> u64 {
+    pub fn pinned(&self) -> u64 {
         match self {
             Body::Swallow(_) => 0,
-            Body::Stream(stream) => stream.pinned_with(0, segment_bytes),
+            Body::Stream(stream) => stream.pinned_with(0),
         }
     }
 }
 
 impl Stream {
     /// What is pinned once `more` bytes have been taken.
-    fn pinned_with(&self, more: u64, segment_bytes: u64) -> u64 {
+    fn pinned_with(&self, more: u64) -> u64 {
         match (&self.writer, self.value_taken + more) {
             (Err(_), _) | (_, 0) => 0,
-            (Ok(_), taken) => pinned_bytes(taken, segment_bytes),
+            (Ok(_), taken) => pinned_bytes(taken, self.segment_bytes),
         }
+    }
+
+    /// How much more is pinned once its share of the input has been taken.
+    fn growth(&self, input: &[u8]) -> u64 {
+        let more = self.value_left.min(input.len() as u64);
+        self.pinned_with(more) - self.pinned_with(0)
     }
 
     /// Takes its share of the input; returns how much that was.
@@ -100,11 +113,7 @@ impl Session {
                 used
             }
             Body::Stream(stream) => {
-                if !self.shared.pool.may_stream(|segment_bytes| {
-                    let more = stream.value_left.min(input.len() as u64);
-                    let before = stream.pinned_with(0, segment_bytes);
-                    stream.pinned_with(more, segment_bytes) - before
-                }) {
+                if !self.shared.pool.may_stream(stream.growth(input)) {
                     self.refuse_stream(stream);
                 }
                 let used = stream.take(input);

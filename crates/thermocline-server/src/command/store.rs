@@ -135,7 +135,8 @@ impl Session {
         };
         let value_bytes = bytes - 2;
         let writer = self.cache.write(&key, value_bytes as usize, &options);
-        talk.body = Some(Box::new(Body::stream(line, value_bytes, writer)));
+        let body = Body::stream(line, value_bytes, writer, self.shared.pool.segment_bytes());
+        talk.body = Some(Box::new(body));
         Payload::Used(0)
     }
 

@@ -63,20 +63,23 @@ pub struct Talk {
 }
 
 // Thousands of idle connections are usual: what each costs is kept in sight.
-const _: () = assert!(std::mem::size_of::<Connection>() <= 240);
+const _: () = assert!(std::mem::size_of::<Connection>() <= 248);
 
 impl Connection {
     /// What is kept now. Behind blocked output everything waits for the peer to read.
     pub fn charge(&self) -> Charge {
         let rest = self.rest.capacity() as u64;
+        let streamed = self.talk.body.as_ref().map_or(0, |body| body.pinned());
         match &self.backlog {
             Some(backlog) => Charge {
                 input: 0,
                 output: rest + backlog.bytes(),
                 held: backlog.held(),
+                streamed,
             },
             None => Charge {
                 input: rest,
+                streamed,
                 ..Charge::default()
             },
         }

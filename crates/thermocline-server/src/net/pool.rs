@@ -14,8 +14,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Charge {
     pub input: u64,
     pub output: u64,
-    /// Bytes of the cache's memory kept from being reused.
+    /// Bytes of the cache's memory kept from being reused by replies.
     pub held: u64,
+    /// The same by values on their way in.
+    pub streamed: u64,
+}
+
+/// Bytes that a value on its way in keeps from being reused once `taken` bytes of it have come: the segment it is
+/// written to, and beyond that twice its bytes, for other values lie between its pieces.
+pub fn pinned_bytes(taken: u64, segment_bytes: u64) -> u64 {
+    segment_bytes + 2 * taken.saturating_sub(segment_bytes / 4)
 }
 
 #[derive(Debug)]
@@ -68,19 +76,27 @@ pub struct Pool {
     held_max: u64,
     /// The same for values too large to be copied into the pool.
     held_large_max: u64,
+    /// Bytes of the cache's memory that values on their way in keep.
+    streamed: AtomicU64,
+    streamed_max: u64,
+    segment_bytes: u64,
     limit: u64,
 }
 
 impl Pool {
     /// `memory` is the whole budget. Of it the engine lets readers hold the larger of 2 % and min(16 MiB, an eighth)
-    /// before writes are refused; slow readers get half of that.
-    pub fn new(limit: u64, memory: u64) -> Pool {
+    /// before writes are refused; slow readers get half of that. Values on their way in may keep half of memory, so that
+    /// the other half can still be reclaimed.
+    pub fn new(limit: u64, memory: u64, segment_bytes: u64) -> Pool {
         Pool {
             input: Account::new(limit / 2),
             output: Account::new(limit / 2),
             held: AtomicU64::new(0),
             held_large_max: memory / 8,
             held_max: (memory / 100).max((memory / 16).min(8 << 20)),
+            streamed: AtomicU64::new(0),
+            streamed_max: memory / 2,
+            segment_bytes,
             limit,
         }
     }
@@ -91,6 +107,8 @@ impl Pool {
         self.output.recharge(before.output, after.output);
         self.held.fetch_add(after.held, Relaxed);
         self.held.fetch_sub(before.held, Relaxed);
+        self.streamed.fetch_add(after.streamed, Relaxed);
+        self.streamed.fetch_sub(before.streamed, Relaxed);
     }
 
     /// Whether a connection may keep what it is charged with.
@@ -112,6 +130,15 @@ impl Pool {
             false => self.held_max,
         };
         self.held.load(Relaxed) + more <= most
+    }
+
+    /// Whether a value on its way in may keep so much more.
+    pub fn may_stream(&self, more: u64) -> bool {
+        more == 0 || self.streamed.load(Relaxed) + more <= self.streamed_max
+    }
+
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
     }
 
     /// The largest request that may wait until it is whole, bytes.
@@ -141,7 +168,7 @@ mod tests {
 
     #[test]
     fn hogs_do_not_fit_and_small_holders_do() {
-        let pool = Pool::new(4000, 1 << 30);
+        let pool = Pool::new(4000, 1 << 30, 2 << 20);
         for _ in 0..5 {
             pool.recharge(Charge::default(), output(300));
         }
@@ -168,7 +195,7 @@ mod tests {
 
     #[test]
     fn held_bytes_are_counted() {
-        let pool = Pool::new(100, 2 << 30);
+        let pool = Pool::new(100, 2 << 30, 2 << 20);
         assert!(pool.may_hold(20 << 20, 1) && !pool.may_hold(21 << 20, 1));
         assert!(pool.may_hold(200 << 20, 100 << 20) && !pool.may_hold(300 << 20, 100 << 20));
         let held = Charge {
@@ -177,5 +204,21 @@ mod tests {
         };
         pool.recharge(Charge::default(), held);
         assert!(pool.may_hold(5 << 20, 1) && !pool.may_hold(6 << 20, 1));
+    }
+
+    #[test]
+    fn values_on_their_way_in_keep_half_of_memory_at_most() {
+        let pool = Pool::new(100, 64 << 20, 1 << 20);
+        let stream = Charge {
+            streamed: pinned_bytes(100_000, pool.segment_bytes()),
+            ..Charge::default()
+        };
+        for _ in 0..32 {
+            assert!(pool.may_stream(stream.streamed));
+            pool.recharge(Charge::default(), stream);
+        }
+        assert!(!pool.may_stream(1) && pool.may_stream(0));
+        pool.recharge(stream, Charge::default());
+        assert!(pool.may_stream(stream.streamed));
     }
 }
