@@ -7,7 +7,7 @@
 
 use crate::admin::Admin;
 use crate::clock::TestClock;
-use crate::command::{Logins, Session};
+use crate::command::{Conversation, Logins};
 use crate::config::{ConfigError, Listen, PageMode, Settings};
 use crate::net::{bind, Acceptor, Bound, Worker};
 use crate::reserve::Reserve;
@@ -113,8 +113,8 @@ impl Prepared {
         let mut threads = Vec::new();
         let mut mailboxes = Vec::new();
         for number in 0..shared.settings.threads {
-            let session = Session::new(shared.clone(), shared.counters(number));
-            let worker = Worker::new(shared.clone(), session)?;
+            let conversation = Conversation::new(shared.clone(), shared.counters(number));
+            let worker = Worker::new(shared.clone(), conversation)?;
             mailboxes.push(worker.mailbox());
             let run = move || worker.run();
             threads.push(Builder::new().name(format!("worker-{number}")).spawn(run)?);

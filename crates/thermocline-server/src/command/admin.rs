@@ -1,7 +1,7 @@
 //! Commands about the server: limits, stopping, listings, and harmless answers where memcached has knobs we have not.
 
+use super::conversation::{Conversation, Line};
 use super::listing::{Listing, What};
-use super::session::{Line, Session};
 use crate::config::memcached::MEMORY_BYTES_MIN;
 use crate::net::Talk;
 use crate::server::VERSION;
@@ -12,7 +12,7 @@ const OK: &[u8] = b"OK";
 /// Keys listed by `stats hotkeys` and `stats bigkeys` when no number is given.
 const KEYS_LISTED: usize = 20;
 
-impl Session {
+impl Conversation {
     pub(super) fn admin(&mut self, talk: &mut Talk, admin: Admin<'_>) -> Line {
         match admin {
             Admin::Stats(words) => self.stats(talk, words),

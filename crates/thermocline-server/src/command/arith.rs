@@ -1,9 +1,9 @@
 //! `incr`, `decr` and `ma`.
 
+use super::conversation::Conversation;
 use super::expiry::Expire;
 use super::meta_reply::{self, Facts};
 use super::meta_set::kept_expiry;
-use super::session::Session;
 use crate::wire::{push_u64, Arith, ArithMode, Meta, MetaFlags};
 use thermocline::{Change, Error, Marks, NewValue, View};
 
@@ -22,7 +22,7 @@ enum Outcome {
     NotANumber,
 }
 
-impl Session {
+impl Conversation {
     pub(super) fn arith(&mut self, arith: &Arith<'_>) {
         let (up, delta) = (arith.up, arith.delta);
         let outcome = self.cache.update(arith.key, |view| match view {

@@ -2,7 +2,7 @@
 //!
 //! Until then every other line is answered "unauthenticated". The password file holds lines `user:password`.
 
-use super::session::Session;
+use super::conversation::Conversation;
 use crate::net::Talk;
 use crate::wire::{parse_u64, Words};
 use std::io;
@@ -72,7 +72,7 @@ pub(super) fn payload_bytes(line: &[u8]) -> usize {
     }
 }
 
-impl Session {
+impl Conversation {
     /// A line of a client that has not logged in. Some(payload bytes used), or None while its payload is not here.
     pub(super) fn login(&mut self, talk: &mut Talk, line: &[u8], after: &[u8]) -> Option<usize> {
         let bytes = payload_bytes(line);

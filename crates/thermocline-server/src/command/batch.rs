@@ -3,8 +3,8 @@
 //! Owns: `get`, `gets` and those `mg` that only read. What else an `mg` may do (touch, vivify, recache) is in
 //! `meta_get`. The reply of a value is written around the bytes the engine appends: nothing is copied twice.
 
+use super::conversation::{Conversation, MoreKeys};
 use super::meta_reply;
-use super::session::{MoreKeys, Session};
 use crate::net::{Out, BATCH_KEYS, COPY_BYTES_MAX};
 use crate::stats::WorkerCounters;
 use crate::wire::{push_u64, Get, Meta as MetaRequest, MetaFlags, Words};
@@ -58,7 +58,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl Session {
+impl Conversation {
     /// Adds the keys of a `get`. Some: output piled up before the end of the list.
     pub(super) fn batch_get<'a>(&mut self, batch: &mut Batch<'a>, get: Get<'a>) -> Option<Left> {
         let want = Want {

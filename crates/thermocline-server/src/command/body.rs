@@ -1,6 +1,6 @@
 //! A payload on its way through a connection: swallowed, or streamed into the cache.
 
-use super::session::Session;
+use super::conversation::Conversation;
 use super::store::{BAD_CHUNK, NO_ROOM};
 use crate::net::{pinned_bytes, Talk};
 use crate::wire::{self, Request, StoreMode, Verb};
@@ -97,7 +97,7 @@ impl Stream {
     }
 }
 
-impl Session {
+impl Conversation {
     /// Feeds the payload under way; clears `talk.body` when it is complete. Returns the bytes used.
     pub(super) fn feed_body(&mut self, talk: &mut Talk, input: &[u8]) -> usize {
         let Some(body) = &mut talk.body else { return 0 };

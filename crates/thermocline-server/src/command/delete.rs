@@ -1,8 +1,8 @@
 //! `delete`, `touch`, `flush_all` and `md`.
 
+use super::conversation::Conversation;
 use super::expiry::Expire;
 use super::meta_reply;
-use super::session::Session;
 use crate::wire::{Delete, Flush, Meta, MetaFlags, Touch};
 use thermocline::{Change, Marks, NewValue};
 
@@ -14,7 +14,7 @@ enum Outcome {
     Exists,
 }
 
-impl Session {
+impl Conversation {
     pub(super) fn delete(&mut self, delete: &Delete<'_>) {
         let found = self.cache.delete(delete.key);
         self.count_delete(delete.key, found);

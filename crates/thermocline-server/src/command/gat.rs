@@ -1,11 +1,11 @@
 //! `gat`, `gats`: read and touch, key by key.
 
+use super::conversation::{Conversation, Line, MoreKeys};
 use super::expiry::Expire;
-use super::session::{Line, MoreKeys, Session};
 use crate::net::Talk;
 use crate::wire::{push_u64, GetTouch, Words};
 
-impl Session {
+impl Conversation {
     pub(super) fn get_touch(&mut self, talk: &mut Talk, request: GetTouch<'_>) -> Line {
         let expire = Expire::of(request.expiry_s, self.now_ms);
         let token = request.get.token;

@@ -3,7 +3,7 @@
 //! A listing is a walk that is put aside whenever its output has to drain; the connection carries it. Others are
 //! served between its steps, and a client that does not read costs one walk's memory and no more.
 
-use super::session::Session;
+use super::conversation::Conversation;
 use crate::net::Talk;
 use crate::wire::push_u64;
 use base64::engine::general_purpose::STANDARD;
@@ -75,7 +75,7 @@ impl Listing {
     }
 }
 
-impl Session {
+impl Conversation {
     /// Goes on with the listing; true when it has come to its end.
     pub(super) fn continue_listing(&mut self, talk: &mut Talk) -> bool {
         let Some(listing) = &mut talk.listing else {

@@ -1,13 +1,13 @@
 //! `mg` with flags that change something (T, N, R, E), that compare (C), or with a key in base64; and `me`.
 
+use super::conversation::Conversation;
 use super::expiry::Expire;
 use super::meta_reply::{self, Facts};
 use super::one::{read_one, Found};
-use super::session::Session;
 use crate::wire::{Meta as MetaRequest, MetaFlags};
 use thermocline::{Change, Expiry, Marks, Meta, NewValue, Want};
 
-impl Session {
+impl Conversation {
     pub(super) fn meta_get(&mut self, request: &MetaRequest<'_>) {
         self.counters.cmd_meta.add(1);
         let flags = &request.flags;

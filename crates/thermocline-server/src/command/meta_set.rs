@@ -1,8 +1,8 @@
 //! `ms` in all its modes, and what meta commands share.
 
+use super::conversation::Conversation;
 use super::expiry::Expire;
 use super::meta_reply::{self, Facts};
-use super::session::Session;
 use super::store::{NO_ROOM, TOO_LARGE};
 use crate::wire::{MetaFlags, MetaSet, Refusal, StoreMode};
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ pub(super) fn kept_expiry(meta: &Meta) -> Expiry {
     meta.expires_at_ms.map_or(Expiry::Never, Expiry::AtMs)
 }
 
-impl Session {
+impl Conversation {
     /// The key as stored. None: it was no base64, and that has been answered.
     pub(super) fn decoded<'k>(
         &mut self,

@@ -1,8 +1,8 @@
 //! `set`, `add`, `replace`, `append`, `prepend`, `cas`: whole payloads, refusals, and beginning a streamed one.
 
 use super::body::Body;
+use super::conversation::Conversation;
 use super::expiry::Expire;
-use super::session::Session;
 use crate::net::Talk;
 use crate::wire::{MetaSet, Request, Store, StoreMode, Verb};
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ pub(super) enum Payload {
     Wait,
 }
 
-impl Session {
+impl Conversation {
     pub(super) fn is_too_large(&self, key: &[u8], bytes: u64) -> bool {
         bytes > self.shared.settings.value_size_max(key.len())
     }

@@ -7,7 +7,7 @@
 
 use super::connection::{Connection, Wanted};
 use super::{OUTPUT_HIGH_BYTES, READ_BYTES};
-use crate::command::{Next, Session};
+use crate::command::{Conversation, Next};
 use std::io::{self, ErrorKind, Read};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,14 +21,14 @@ pub(super) enum Fate {
 /// What a worker works with: lent to one connection at a time.
 pub(super) struct Desk {
     input: Vec<u8>,
-    pub session: Session,
+    pub conversation: Conversation,
 }
 
 impl Desk {
-    pub fn new(session: Session) -> Desk {
+    pub fn new(conversation: Conversation) -> Desk {
         Desk {
             input: vec![0; READ_BYTES],
-            session,
+            conversation,
         }
     }
 
@@ -58,7 +58,7 @@ impl Desk {
         };
         let mut written = 0;
         let gone = backlog.send(&mut connection.stream, &mut written)?;
-        self.session.counters.bytes_written.add(written);
+        self.conversation.counters.bytes_written.add(written);
         if written > 0 {
             connection.moved_s = now_s;
         }
@@ -86,7 +86,7 @@ impl Desk {
         connection.unread = read == self.input.len() || connection.peer_done;
         connection.moved_s = now_s;
         connection.seen.last_s.store(now_s, Relaxed);
-        self.session.counters.bytes_read.add(read as u64);
+        self.conversation.counters.bytes_read.add(read as u64);
         let input = std::mem::take(&mut self.input);
         let fate = self.work_off(connection, &input[..read]);
         self.input = input;
@@ -102,20 +102,22 @@ impl Desk {
     ) -> io::Result<Option<Fate>> {
         loop {
             let next = if connection.rest.is_empty() {
-                let step = self.session.run(&mut connection.talk, data);
+                let step = self.conversation.run(&mut connection.talk, data);
                 data = &data[step.consumed..];
                 step.next
             } else {
                 if !connection.has_work() {
                     data = connection.top_up(data);
                     if !connection.has_work() {
-                        let too_long = self.session.line_is_too_long(&connection.rest);
+                        let too_long = self.conversation.line_is_too_long(&connection.rest);
                         return Ok(
                             (connection.wanted == Wanted::Line && too_long).then_some(Fate::Close)
                         );
                     }
                 }
-                let step = self.session.run(&mut connection.talk, &connection.rest);
+                let step = self
+                    .conversation
+                    .run(&mut connection.talk, &connection.rest);
                 connection.consume(step.consumed);
                 step.next
             };
@@ -164,15 +166,15 @@ impl Desk {
     }
 
     fn send(&mut self, connection: &mut Connection) -> io::Result<()> {
-        let out = &mut self.session.out;
+        let out = &mut self.conversation.out;
         if out.is_empty() {
             return Ok(());
         }
         debug_assert!(connection.backlog.is_none(), "blocked output is sent first");
         let mut written = 0;
-        let pool = &self.session.shared.pool;
+        let pool = &self.conversation.shared.pool;
         let backlog = out.send(&mut connection.stream, pool, &mut written);
-        self.session.counters.bytes_written.add(written);
+        self.conversation.counters.bytes_written.add(written);
         connection.backlog = backlog?.map(Box::new);
         Ok(())
     }

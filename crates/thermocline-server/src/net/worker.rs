@@ -8,7 +8,7 @@
 use super::connection::{Connection, Wanted};
 use super::desk::{Desk, Fate};
 use super::{Charge, Registry, Seen, Stream, Talk, STALLED_SECONDS};
-use crate::command::Session;
+use crate::command::Conversation;
 use crate::shared::{Shared, Stop};
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -67,7 +67,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(shared: Arc<Shared>, session: Session) -> io::Result<Worker> {
+    pub fn new(shared: Arc<Shared>, conversation: Conversation) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let mailbox = Arc::new(Mailbox {
             handed: Mutex::new(Vec::new()),
@@ -78,7 +78,7 @@ impl Worker {
             mailbox,
             shared,
             connections: Slab::new(),
-            desk: Desk::new(session),
+            desk: Desk::new(conversation),
             again: VecDeque::new(),
             now_s: 0,
             draining: false,
@@ -126,8 +126,8 @@ impl Worker {
             self.now_s = now_s;
             self.sweep();
         }
-        self.desk.session.now_s = now_s;
-        self.desk.session.now_ms = self.shared.now_ms();
+        self.desk.conversation.now_s = now_s;
+        self.desk.conversation.now_ms = self.shared.now_ms();
     }
 
     fn take(&mut self, event: &Event) {
@@ -152,7 +152,6 @@ impl Worker {
             if let Err(error) = self.adopt(handed) {
                 tracing::warn!(%error, "a connection could not be added to the event loop");
                 self.shared.registry.open.fetch_sub(1, Relaxed);
-                self.shared.connection_closed();
                 self.shared.connection_closed();
             }
         }
@@ -286,15 +285,18 @@ impl Worker {
         let (idle_s, output_s) = (settings.idle_timeout_s, settings.output_timeout_s);
         let still_s = u64::from(self.now_s.saturating_sub(connection.moved_s));
         let pool = &self.shared.pool;
+        let late = |limit_s: u64| limit_s > 0 && still_s > limit_s;
+        let blocked = connection.backlog.is_some();
         // Unread replies and half-sent large values keep the cache's memory from being reused.
-        let keeps_memory = connection.backlog.is_some() || connection.talk.is_streaming();
-        match keeps_memory {
-            _ if still_s > STALLED_SECONDS && pool.is_tight_for(connection.charged) => {
-                Some(|registry| &registry.shed)
-            }
-            true if output_s > 0 && still_s > output_s => Some(|registry| &registry.output_kicks),
-            false if idle_s > 0 && still_s > idle_s => Some(|registry| &registry.idle_kicks),
-            _ => None,
+        let keeps_memory = blocked || connection.talk.is_streaming();
+        if still_s > STALLED_SECONDS && pool.is_tight_for(connection.charged) {
+            Some(|registry| &registry.shed)
+        } else if keeps_memory && late(output_s) {
+            Some(|registry| &registry.output_kicks)
+        } else if !blocked && late(idle_s) {
+            Some(|registry| &registry.idle_kicks)
+        } else {
+            None
         }
     }
 

@@ -46,7 +46,7 @@ pub struct MoreKeys {
 }
 
 /// A worker's end of all its conversations.
-pub struct Session {
+pub struct Conversation {
     pub cache: Cache,
     pub shared: Arc<Shared>,
     pub counters: Arc<WorkerCounters>,
@@ -67,9 +67,9 @@ pub(super) enum Line {
     More(usize),
 }
 
-impl Session {
-    pub fn new(shared: Arc<Shared>, counters: Arc<WorkerCounters>) -> Session {
-        Session {
+impl Conversation {
+    pub fn new(shared: Arc<Shared>, counters: Arc<WorkerCounters>) -> Conversation {
+        Conversation {
             limits: Limits {
                 key_size_max: shared.settings.key_size_max,
                 keys_max: shared.settings.keys_per_request_max,
