@@ -109,7 +109,7 @@ impl Inner {
             total,
             written: 0,
             body: match one_piece {
-                _ if total <= GATHERED_MAX => Body::Small(Vec::with_capacity(total)),
+                true if total <= GATHERED_MAX => Body::Small(Vec::with_capacity(total)),
                 true => Body::Piece(None),
                 false => Body::Chunks(Vec::new()),
             },

@@ -118,7 +118,7 @@ impl Cache {
         };
         let inner = Inner {
             store: Store::new(parts, &config, Time::new(config.clock.clone()), 1),
-            reclaim: Reclaim::new(true),
+            reclaim: Reclaim::new(true, false),
             key_size_max: 100,
             item_size_max: AtomicU64::new(4000),
             time_to_live: None,
@@ -161,7 +161,7 @@ impl Inner {
         let index =
             Index::new(domain, budget.clone(), memory_max, huge).map_err(|error| match error {
                 NewIndexError::Os(error) => Error::Io(error),
-                NewIndexError::NoRoom { .. } => too_small("the index directory"),
+                NewIndexError::NoRoom => too_small("the index directory"),
             })?;
         let parts = Parts {
             domain,

@@ -116,13 +116,6 @@ mod mapped {
             unsafe { &*self.at(offset, 8).cast::<AtomicU64>() }
         }
 
-        /// Copies bytes out; they may be torn if a writer races.
-        #[cfg(test)]
-        pub(crate) fn copy_out(&self, offset: usize, out: &mut [u8]) {
-            // SAFETY: source in bounds; target is a live exclusive slice.
-            unsafe { racing::copy(self.at(offset, out.len()), out.as_mut_ptr(), out.len()) }
-        }
-
         /// Appends `len` bytes to `out`; they may be torn if a writer races.
         #[inline(always)]
         pub(crate) fn append_out(&self, offset: usize, len: usize, out: &mut Vec<u8>) {
