@@ -267,7 +267,11 @@ fn increments_and_touches_keep_each_other() {
             for n in 1..=ROUNDS {
                 assert!(cache.touch(b"n", at(n)).unwrap());
                 let expires = cache.peek(b"n", false).unwrap().expires_at_ms;
-                assert_eq!(expires, Some(START_MS + (1000 + n) * 1000), "touch {n} was undone");
+                assert_eq!(
+                    expires,
+                    Some(START_MS + (1000 + n) * 1000),
+                    "touch {n} was undone"
+                );
             }
         });
     });
