@@ -2,6 +2,7 @@
 
 use super::conversation::{Conversation, Line, MoreKeys};
 use super::expiry::Expire;
+use super::one::read_and_touch;
 use crate::net::Talk;
 use crate::wire::{push_u64, GetTouch, Words};
 
@@ -35,27 +36,28 @@ impl Conversation {
     }
 
     fn touch_key(&mut self, key: &[u8], token: bool, expire: Expire) {
-        let touched = self.cache.get_and_touch(key, expire.engine());
-        let found = touched.unwrap_or(None);
+        let found = read_and_touch(&self.cache, key, expire.engine(), true);
         self.count_touch(found.is_some());
         self.counters.cmd_get.add(1);
-        let Some((meta, value)) = found else {
+        let Some(found) = found else {
             self.counters.get_misses.add(1);
             return;
         };
         self.counters.get_hits.add(1);
+        let meta = found.meta;
         let out = &mut self.out.bytes;
         out.extend_from_slice(b"VALUE ");
         out.extend_from_slice(key);
         out.push(b' ');
         push_u64(out, u64::from(meta.flags));
         out.push(b' ');
-        push_u64(out, value.len() as u64);
+        push_u64(out, meta.value_bytes as u64);
         if token {
             out.push(b' ');
             push_u64(out, meta.token.unwrap_or(0));
         }
         self.out.push(b"\r\n");
-        self.out.line(&value);
+        found.put(&mut self.out);
+        self.out.push(b"\r\n");
     }
 }

@@ -3,7 +3,7 @@
 use super::conversation::Conversation;
 use super::expiry::Expire;
 use super::meta_reply::{self, Facts};
-use super::one::{read_one, Found};
+use super::one::{read_and_touch, read_one, Found};
 use crate::wire::{Meta as MetaRequest, MetaFlags};
 use thermocline::{Change, Expiry, Marks, Meta, NewValue, Want};
 
@@ -38,12 +38,10 @@ impl Conversation {
         loop {
             let found = match flags.ttl_s {
                 Some(ttl_s) => {
-                    let touched = self
-                        .cache
-                        .get_and_touch(key, Expire::of(ttl_s, now_ms).engine());
-                    let found = touched.unwrap_or(None);
+                    let expiry = Expire::of(ttl_s, now_ms).engine();
+                    let found = read_and_touch(&self.cache, key, expiry, !flags.has(b'u'));
                     self.count_touch(found.is_some());
-                    found.map(|(meta, value)| Found::copied(meta, value))
+                    found
                 }
                 None => self.read_one(key, flags),
             };

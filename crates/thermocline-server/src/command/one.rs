@@ -1,7 +1,7 @@
 //! Reading a single item with a choice of what the read records.
 
 use crate::net::{Out, COPY_BYTES_MAX};
-use thermocline::{Cache, Guard, Meta, ReadSink, Want};
+use thermocline::{Cache, Expiry, Guard, Meta, ReadSink, Want};
 
 /// An item that was read: its facts and its value, small ones copied, large ones held.
 pub(super) struct Found {
@@ -11,7 +11,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub fn copied(meta: Meta, value: Vec<u8>) -> Found {
+    fn copied(meta: Meta, value: Vec<u8>) -> Found {
         Found {
             meta,
             value,
@@ -37,6 +37,37 @@ pub(super) fn read_one(cache: &Cache, key: &[u8], want: Want) -> Option<Found> {
         value: one.value,
         held: one.held,
     })
+}
+
+/// Reads and gives another expiry. A small value is copied; a large one is held, and both steps are made again when a
+/// writer came between them, so that what is read is what was touched.
+pub(super) fn read_and_touch(
+    cache: &Cache,
+    key: &[u8],
+    expiry: Expiry,
+    mark: bool,
+) -> Option<Found> {
+    let is_large = |meta: Meta| meta.value_bytes > COPY_BYTES_MAX;
+    if !cache.peek(key, false).is_some_and(is_large) {
+        let found = cache.get_and_touch(key, expiry).unwrap_or(None);
+        return found.map(|(meta, value)| Found::copied(meta, value));
+    }
+    let want = Want {
+        token: true,
+        mark,
+        count: true,
+    };
+    loop {
+        let found = read_one(cache, key, want)?;
+        if !cache.touch(key, expiry).unwrap_or(false) {
+            return None;
+        }
+        // Nothing there: the new expiry is over already, or somebody removed the item after us.
+        match cache.peek(key, true) {
+            Some(meta) if meta.token != found.meta.token => {}
+            _ => return Some(found),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -67,4 +98,32 @@ impl ReadSink for One {
     }
 
     fn miss(&mut self, _index: usize) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thermocline::Config;
+
+    #[test]
+    fn large_values_are_touched_without_a_copy() {
+        let cache = Cache::new(Config::new(32 << 20)).expect("a small cache");
+        for bytes in [100, COPY_BYTES_MAX, COPY_BYTES_MAX + 1, 300_000] {
+            cache.set(b"k", &vec![7; bytes]).expect("stored");
+            let at = Expiry::AtMs((cache.now_ms() / 1000 + 100) * 1000);
+            let found = read_and_touch(&cache, b"k", at, true).expect("there");
+            assert_eq!(found.held.is_some(), bytes > COPY_BYTES_MAX);
+            let mut out = Out::default();
+            assert_eq!(found.meta.value_bytes, bytes);
+            found.put(&mut out);
+            assert!(cache
+                .peek(b"k", false)
+                .expect("there")
+                .expires_at_ms
+                .is_some());
+        }
+        let over = Expiry::AtMs(1);
+        assert!(read_and_touch(&cache, b"k", over, true).is_some());
+        assert!(read_and_touch(&cache, b"k", over, true).is_none());
+    }
 }
