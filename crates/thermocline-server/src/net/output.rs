@@ -220,14 +220,19 @@ impl Backlog {
     }
 
     /// A slow reader must not keep whole segments from being freed: small values are copied, and so are large ones
-    /// when slow readers hold as much as they may. The copies are charged to the pool like all unsent bytes.
+    /// when slow readers hold as much as they may, as far as the pool has room for the copies. What it has no room
+    /// for stays held: then writes may have to wait, but memory is not exceeded and nobody is cut off.
     fn let_go(&mut self, pool: &Pool) {
         let mut held = 0;
+        let mut copied = 0;
         for piece in &mut self.pieces {
             if let Piece::Held(guard) = piece {
                 let more = kept_bytes(guard);
                 let bytes = guard.len();
-                if bytes <= HELD_REST_COPY_BYTES || !pool.may_hold(held + more, bytes as u64) {
+                let wants =
+                    bytes <= HELD_REST_COPY_BYTES || !pool.may_hold(held + more, bytes as u64);
+                if wants && pool.could_copy(copied + bytes as u64) {
+                    copied += bytes as u64;
                     *piece = Piece::Bytes(guard.to_vec());
                 } else {
                     held += more;

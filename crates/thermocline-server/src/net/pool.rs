@@ -132,6 +132,11 @@ impl Pool {
         self.held.load(Relaxed) + more <= most
     }
 
+    /// Whether so many bytes of unsent replies could be copied into the pool while everybody fits.
+    pub fn could_copy(&self, bytes: u64) -> bool {
+        self.output.used.load(Relaxed) + bytes <= self.output.limit / 4 * 3
+    }
+
     /// Whether a value on its way in may keep so much more.
     pub fn may_stream(&self, more: u64) -> bool {
         more == 0 || self.streamed.load(Relaxed) + more <= self.streamed_max
