@@ -28,14 +28,27 @@ enum Ask<'a> {
 pub struct Batch<'a> {
     keys: ArrayVec<&'a [u8], BATCH_KEYS>,
     asks: ArrayVec<Ask<'a>, BATCH_KEYS>,
+    /// Where in the input each is to be taken up again if it is not answered this time.
+    places: ArrayVec<Resume, BATCH_KEYS>,
     want: Want,
 }
 
-/// Where a long key list was left.
-pub(super) struct Left {
-    /// Bytes of the line that were not looked at.
+/// Output piled up: here the input goes on once it has been sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resume {
+    /// Byte of the input.
+    pub at: usize,
+    /// Some: this is in the middle of a list of keys.
+    pub more: Option<MoreKeys>,
+}
+
+/// Where a line of keys lies in the input.
+#[derive(Clone, Copy)]
+pub(super) struct KeyLine {
+    pub at: usize,
     pub bytes: usize,
-    pub more: MoreKeys,
+    /// Its beginning has been answered before.
+    pub continued: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -43,6 +56,7 @@ impl<'a> Batch<'a> {
         Batch {
             keys: ArrayVec::new(),
             asks: ArrayVec::new(),
+            places: ArrayVec::new(),
             want: Want::default(),
         }
     }
@@ -60,64 +74,88 @@ impl<'a> Batch<'a> {
 
 impl Conversation {
     /// Adds the keys of a `get`. Some: output piled up before the end of the list.
-    pub(super) fn batch_get<'a>(&mut self, batch: &mut Batch<'a>, get: Get<'a>) -> Option<Left> {
+    pub(super) fn batch_get<'a>(
+        &mut self,
+        batch: &mut Batch<'a>,
+        get: Get<'a>,
+        line: KeyLine,
+    ) -> Option<Resume> {
         let want = Want {
             token: get.token,
             ..Want::default()
         };
+        let more = MoreKeys {
+            token: get.token,
+            touch: None,
+        };
+        let mut place = Resume {
+            at: line.at,
+            more: line.continued.then_some(more),
+        };
         let mut keys = get.keys;
         let mut next = keys.next();
         while let Some(key) = next {
-            if self.make_room(batch, want) {
-                let bytes = key.len() + keys.rest().len();
-                let more = MoreKeys {
-                    token: get.token,
-                    touch: None,
-                };
-                return Some(Left { bytes, more });
+            if let Some(resume) = self.make_room(batch, want, place) {
+                return Some(resume);
             }
             next = keys.next();
+            batch.places.push(place);
             batch.keys.push(key);
             batch.asks.push(Ask::Text {
                 key,
                 token: get.token,
                 last: next.is_none(),
             });
+            let left = next.map_or(0, |next| next.len() + keys.rest().len());
+            place = Resume {
+                at: line.at + line.bytes - left,
+                more: Some(more),
+            };
         }
         None
     }
 
-    pub(super) fn batch_meta<'a>(&mut self, batch: &mut Batch<'a>, meta: MetaRequest<'a>) {
+    /// Adds an `mg` whose line begins at `at`. Some: output piled up.
+    pub(super) fn batch_meta<'a>(
+        &mut self,
+        batch: &mut Batch<'a>,
+        meta: MetaRequest<'a>,
+        at: usize,
+    ) -> Option<Resume> {
         let unmarked = meta.flags.has(b'u');
         let want = Want {
             token: meta.flags.has(b'c'),
             mark: !unmarked,
             count: true,
         };
-        self.make_room(batch, want);
-        self.counters.cmd_meta.add(1);
+        let place = Resume { at, more: None };
+        if let Some(resume) = self.make_room(batch, want, place) {
+            return Some(resume);
+        }
+        batch.places.push(place);
         batch.keys.push(meta.key);
         batch.asks.push(Ask::Meta {
             key: meta.key,
             flags: meta.flags,
         });
+        None
     }
 
-    /// Answers what is gathered if one more key of this kind would not fit; true when output has piled up.
-    fn make_room(&mut self, batch: &mut Batch<'_>, want: Want) -> bool {
+    /// Answers what is gathered if one more key of this kind, from `place`, would not fit. Some: output has piled up.
+    fn make_room(&mut self, batch: &mut Batch<'_>, want: Want, place: Resume) -> Option<Resume> {
         if !batch.is_full() && (batch.keys.is_empty() || batch.want == want) {
             batch.want = want;
-            return false;
+            return None;
         }
-        self.flush(batch);
+        let resume = self.flush(batch);
         batch.want = want;
-        self.out.is_high()
+        resume.or(self.out.is_high().then_some(place))
     }
 
-    /// Looks up and answers everything gathered so far.
-    pub(super) fn flush(&mut self, batch: &mut Batch<'_>) {
+    /// Looks up and answers what is gathered, as far as output may pile up. Some: the rest was not looked at.
+    pub(super) fn flush(&mut self, batch: &mut Batch<'_>) -> Option<Resume> {
         if batch.keys.is_empty() {
-            return;
+            return None;
         }
         let mut replies = Replies {
             asks: &batch.asks,
@@ -125,19 +163,22 @@ impl Conversation {
             now_ms: self.now_ms,
             value_at: 0,
             claims: Vec::new(),
-            hits: 0,
+            answered: Answered::default(),
         };
         self.cache.get_many(&batch.keys, batch.want, &mut replies);
-        let (hits, claims) = (replies.hits, replies.claims);
-        count(&self.counters, batch.keys.len() as u64, hits);
+        let (answered, claims) = (replies.answered, replies.claims);
+        answered.count(&self.counters);
         if self.shared.detail.is_on() {
-            self.shared.detail.gets(&batch.keys);
+            self.shared.detail.gets(&batch.keys[..answered.keys]);
         }
         for (index, at) in claims {
             self.settle_claim(batch.keys[index], at);
         }
+        let resume = batch.places.get(answered.keys).copied();
         batch.keys.clear();
         batch.asks.clear();
+        batch.places.clear();
+        resume
     }
 
     /// A stale item was read that nobody had claimed: the reply says "X W", you won. If somebody else was quicker
@@ -160,20 +201,40 @@ impl Conversation {
             self.out.line(b"END");
             return 0;
         }
+        let line = KeyLine {
+            at: 0,
+            bytes: keys.rest().len(),
+            continued: true,
+        };
         let get = Get {
             keys,
             token: more.token,
         };
-        let left = self.batch_get(&mut batch, get);
-        self.flush(&mut batch);
-        left.map_or(0, |left| left.bytes)
+        let resume = self.batch_get(&mut batch, get, line);
+        let resume = resume.or_else(|| self.flush(&mut batch));
+        resume.map_or(0, |resume| line.bytes - resume.at)
     }
 }
 
-fn count(counters: &WorkerCounters, keys: u64, hits: u64) {
-    counters.cmd_get.add(keys);
-    counters.get_hits.add(hits);
-    counters.get_misses.add(keys - hits);
+/// How far a batch came.
+#[derive(Clone, Copy, Default)]
+struct Answered {
+    keys: usize,
+    hits: usize,
+    /// Lines of `get` of which it was the last key.
+    lines: u64,
+    /// `mg`.
+    metas: u64,
+}
+
+impl Answered {
+    fn count(&self, counters: &WorkerCounters) {
+        counters.cmd_get.add(self.keys as u64);
+        counters.get_hits.add(self.hits as u64);
+        counters.get_misses.add((self.keys - self.hits) as u64);
+        counters.cmd_get_lines.add(self.lines);
+        counters.cmd_meta.add(self.metas);
+    }
 }
 
 /// Writes replies while the engine reads.
@@ -185,7 +246,7 @@ struct Replies<'s, 'a> {
     value_at: usize,
     /// Stale items that this batch seems to have won: which, and where the reply says so.
     claims: Vec<(usize, usize)>,
-    hits: u64,
+    answered: Answered,
 }
 
 impl Replies<'_, '_> {
@@ -236,8 +297,14 @@ impl Replies<'_, '_> {
     }
 
     fn write_end(&mut self, index: usize) {
-        if let Ask::Text { last: true, .. } = self.asks[index] {
-            self.out.push(b"END\r\n");
+        self.answered.keys += 1;
+        match self.asks[index] {
+            Ask::Text { last: true, .. } => {
+                self.answered.lines += 1;
+                self.out.push(b"END\r\n");
+            }
+            Ask::Text { .. } => {}
+            Ask::Meta { .. } => self.answered.metas += 1,
         }
     }
 }
@@ -259,7 +326,7 @@ impl ReadSink for Replies<'_, '_> {
     }
 
     fn tail(&mut self, index: usize, _meta: &Meta) {
-        self.hits += 1;
+        self.answered.hits += 1;
         match &self.asks[index] {
             Ask::Meta { flags, .. } if !flags.has(b'v') => self.out.bytes.truncate(self.value_at),
             _ => self.out.push(b"\r\n"),
@@ -268,7 +335,7 @@ impl ReadSink for Replies<'_, '_> {
     }
 
     fn held(&mut self, index: usize, guard: Guard) {
-        self.hits += 1;
+        self.answered.hits += 1;
         let meta = *guard.meta();
         if self.write_head(index, &meta) {
             self.out.hold(guard);
@@ -285,6 +352,12 @@ impl ReadSink for Replies<'_, '_> {
             }
         }
         self.write_end(index);
+    }
+
+    /// A few large values are enough to be sent first: held ones cannot be taken back when the peer does not read.
+    #[inline]
+    fn wants_more(&self) -> bool {
+        !self.out.is_high()
     }
 }
 
@@ -314,7 +387,7 @@ mod tests {
             now_ms: 0,
             value_at: 0,
             claims: Vec::new(),
-            hits: 0,
+            answered: Answered::default(),
         };
         let cut = |replies: &mut Replies<'_, '_>| replies.buffer().clear();
         replies.head(0, &stale);

@@ -3,7 +3,7 @@
 //! `run` is handed all bytes there are and says how far it came and what it waits for. It never blocks, and it stops
 //! early when so much output is waiting that it should be sent first.
 
-use super::batch::Batch;
+use super::batch::{Batch, KeyLine, Resume};
 use super::body::Body;
 use super::expiry::Expire;
 use super::store::Payload;
@@ -88,7 +88,8 @@ impl Conversation {
         let mut batch = Batch::new();
         let mut at = 0;
         let mut served = 0;
-        let next = loop {
+        let mut resume = None;
+        let mut next = loop {
             if talk.listing.is_some() && !self.continue_listing(talk) {
                 break Next::Yield;
             }
@@ -117,7 +118,10 @@ impl Conversation {
             };
             served += 1;
             if talk.more.is_some() || !talk.trusted {
-                self.flush(&mut batch);
+                resume = self.flush(&mut batch);
+                if resume.is_some() {
+                    break Next::Flush;
+                }
                 match self.special_line(talk, line, line_bytes, &input[at..]) {
                     Special::Consumed(bytes) => at += bytes,
                     Special::Wait(next) => break next,
@@ -127,7 +131,10 @@ impl Conversation {
             let request = match wire::parse(line, self.limits) {
                 Ok(request) => request,
                 Err(refusal) => {
-                    self.flush(&mut batch);
+                    resume = self.flush(&mut batch);
+                    if resume.is_some() {
+                        break Next::Flush;
+                    }
                     self.out.line(refusal.answer);
                     at += line_bytes;
                     talk.body = Body::swallow(refusal.swallow);
@@ -137,23 +144,29 @@ impl Conversation {
             match request {
                 // The common case: reads gather until something else comes along.
                 Request::Get(get) => {
-                    self.counters.cmd_get_lines.add(1);
-                    match self.batch_get(&mut batch, get) {
-                        None => at += line_bytes,
-                        Some(left) => {
-                            // The keys left and the line end stay in the input.
-                            at += line.len() - left.bytes;
-                            talk.more = Some(left.more);
-                            break Next::Flush;
-                        }
+                    let line = KeyLine {
+                        at,
+                        bytes: line.len(),
+                        continued: false,
+                    };
+                    resume = self.batch_get(&mut batch, get, line);
+                    if resume.is_some() {
+                        break Next::Flush;
                     }
+                    at += line_bytes;
                 }
                 Request::MetaGet(meta) if Batch::takes(&meta) => {
-                    self.batch_meta(&mut batch, meta);
+                    resume = self.batch_meta(&mut batch, meta, at);
+                    if resume.is_some() {
+                        break Next::Flush;
+                    }
                     at += line_bytes;
                 }
                 request => {
-                    self.flush(&mut batch);
+                    resume = self.flush(&mut batch);
+                    if resume.is_some() {
+                        break Next::Flush;
+                    }
                     let payload = request.payload_bytes();
                     if payload > 0 {
                         match self.payload(talk, request, line, &input[at + line_bytes..]) {
@@ -176,7 +189,9 @@ impl Conversation {
                 }
             }
         };
-        self.flush(&mut batch);
+        if let Some(Resume { at: place, more }) = resume.or_else(|| self.flush(&mut batch)) {
+            (at, talk.more, next) = (place, more, Next::Flush);
+        }
         Step { consumed: at, next }
     }
 

@@ -127,6 +127,9 @@ impl Cache {
                 hashes[0] = self.inner.store.hash(keys[0]);
             }
             for (i, key) in keys.iter().enumerate() {
+                if !sink.wants_more() {
+                    return;
+                }
                 self.read_into(n * BATCH + i, hashes[i], key, want, sink);
             }
         }

@@ -112,6 +112,10 @@ pub trait ReadSink {
     fn held(&mut self, index: usize, guard: Guard);
     /// Not there.
     fn miss(&mut self, index: usize);
+    /// Asked before each key: false ends the batch, and the keys that are left are not looked at.
+    fn wants_more(&self) -> bool {
+        true
+    }
 }
 
 /// A value that stays as it was read, whatever happens to the cache. Send.
