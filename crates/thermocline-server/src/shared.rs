@@ -61,7 +61,12 @@ impl Shared {
         Shared {
             cache,
             registry: Registry::default(),
-            pool: Pool::new(settings.buffer_pool_bytes(), settings.memory, segment_bytes),
+            pool: Pool::new(
+                settings.buffer_pool_bytes(),
+                settings.memory,
+                segment_bytes,
+                settings.threads as u64,
+            ),
             detail: Detail::new(settings.detail, settings.detail_delimiter),
             big_keys: BigKeys::default(),
             places,

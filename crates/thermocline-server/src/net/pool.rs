@@ -80,6 +80,7 @@ pub struct Pool {
     streamed: AtomicU64,
     streamed_max: u64,
     segment_bytes: u64,
+    loops: u64,
     limit: u64,
 }
 
@@ -87,7 +88,7 @@ impl Pool {
     /// `memory` is the whole budget. Of it the engine lets readers hold the larger of 2 % and min(16 MiB, an eighth)
     /// before writes are refused; slow readers get half of that. Values on their way in may keep half of memory, so that
     /// the other half can still be reclaimed.
-    pub fn new(limit: u64, memory: u64, segment_bytes: u64) -> Pool {
+    pub fn new(limit: u64, memory: u64, segment_bytes: u64, loops: u64) -> Pool {
         Pool {
             input: Account::new(limit / 2),
             output: Account::new(limit / 2),
@@ -97,6 +98,7 @@ impl Pool {
             streamed: AtomicU64::new(0),
             streamed_max: memory / 2,
             segment_bytes,
+            loops,
             limit,
         }
     }
@@ -132,9 +134,10 @@ impl Pool {
         self.held.load(Relaxed) + more <= most
     }
 
-    /// Whether so many bytes of unsent replies could be copied into the pool while everybody fits.
+    /// Whether so many bytes of unsent replies could be copied into the pool while everybody fits, even if every event
+    /// loop asks at the same moment: copies are charged at the end of a turn, and nobody is to be closed for ours.
     pub fn could_copy(&self, bytes: u64) -> bool {
-        self.output.used.load(Relaxed) + bytes <= self.output.limit / 4 * 3
+        self.output.used.load(Relaxed) + bytes * self.loops <= self.output.limit / 4 * 3
     }
 
     /// Whether a value on its way in may keep so much more.
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn hogs_do_not_fit_and_small_holders_do() {
-        let pool = Pool::new(4000, 1 << 30, 2 << 20);
+        let pool = Pool::new(4000, 1 << 30, 2 << 20, 2);
         for _ in 0..5 {
             pool.recharge(Charge::default(), output(300));
         }
@@ -200,7 +203,7 @@ mod tests {
 
     #[test]
     fn held_bytes_are_counted() {
-        let pool = Pool::new(100, 2 << 30, 2 << 20);
+        let pool = Pool::new(100, 2 << 30, 2 << 20, 2);
         assert!(pool.may_hold(20 << 20, 1) && !pool.may_hold(21 << 20, 1));
         assert!(pool.may_hold(200 << 20, 100 << 20) && !pool.may_hold(300 << 20, 100 << 20));
         let held = Charge {
@@ -213,7 +216,7 @@ mod tests {
 
     #[test]
     fn values_on_their_way_in_keep_half_of_memory_at_most() {
-        let pool = Pool::new(100, 64 << 20, 1 << 20);
+        let pool = Pool::new(100, 64 << 20, 1 << 20, 2);
         let stream = Charge {
             streamed: pinned_bytes(100_000, pool.segment_bytes()),
             ..Charge::default()
