@@ -318,7 +318,7 @@ impl Segments {
         self.withheld_bytes.load(Ordering::Relaxed)
     }
 
-    /// Segments that free budget and address space would still give.
+    /// Segments that free budget and address space would still give, and the extent touched ahead.
     pub(crate) fn could_add(&self) -> usize {
         let budget = self
             .extents
@@ -326,7 +326,7 @@ impl Segments {
             .saturating_sub(self.withheld_bytes());
         let extents = (budget / EXTENT_BYTES as u64)
             .min((self.extents.capacity() - self.extents.taken()) as u64);
-        extents as usize * self.per_extent()
+        (extents as usize + usize::from(self.extents.has_warm())) * self.per_extent()
     }
 
     /// The extent touched ahead has been taken and there is budget for another.
@@ -335,7 +335,7 @@ impl Segments {
     }
 
     fn add_extent(&self, books: &mut Books) -> Option<()> {
-        if self.could_add() == 0 && !self.extents.has_warm() {
+        if self.could_add() == 0 {
             return None;
         }
         let extent = self.extents.take()?;

@@ -812,6 +812,10 @@ impl Driver {
     fn flush(&mut self) {
         if self.random.one_in(2) {
             self.cache.flush();
+            // It takes the place of one that was to come.
+            if self.now_ms < self.flush_due_ms {
+                self.flush_due_ms = u64::MAX;
+            }
         } else {
             let at_s = self.now_ms / 1000 + self.random.below(8);
             self.cache.flush_at(at_s);

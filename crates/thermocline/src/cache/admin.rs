@@ -299,6 +299,10 @@ impl Inner {
                 // Another thread saw it due as well and was first.
                 return;
             }
+            if store.flush.due_ms.load(Ordering::Relaxed) != u64::MAX && !due_only {
+                // As with memcached, a flush now takes the place of one that was to come.
+                store.flush.dark_from_ms.store(u64::MAX, Ordering::Relaxed);
+            }
             // No segment is opened between taking the mark and raising it.
             let held: Vec<_> = store
                 .lanes

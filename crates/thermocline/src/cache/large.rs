@@ -276,6 +276,11 @@ impl Writer {
         let Body::Piece(Some(piece)) = &self.body else {
             unreachable!("a value of one piece is longer than what is gathered");
         };
+        let birth = inner.store.segments.of(piece.place).birth();
+        if birth <= inner.store.flush.birth.load(Ordering::Acquire) {
+            // A flush came while the bytes arrived: the value is written now, so it must lie behind the mark.
+            return self.commit_anew();
+        }
         let token = inner.publish_token(piece.place, &self.fields, self.want_token);
         let expires_ms = self.fields.expires_ms;
         let stored = inner.publish_written(
@@ -293,6 +298,23 @@ impl Writer {
         self.body = Body::Piece(None);
         inner.after_append();
         Ok(Stored::Stored(token))
+    }
+
+    /// Copies the value to a new place and publishes it there; the old one is given up with the writer.
+    fn commit_anew(&mut self) -> Result<Stored, Error> {
+        let Body::Piece(Some(piece)) = &self.body else {
+            unreachable!("only called for a piece");
+        };
+        let mut value = Vec::new();
+        let region = self.inner.store.region();
+        region.append_out(piece.value_at, self.total, &mut value);
+        let mut record = Measured::new(Record {
+            key: &self.key,
+            fields: self.fields,
+            value: &value,
+        });
+        record.token_out = self.want_token;
+        self.inner.store_record(&record, self.condition)
     }
 
     fn commit_chunks(&mut self) -> Result<Stored, Error> {

@@ -28,6 +28,7 @@ pub(crate) struct Extents {
     /// `Books::taken`, and whether there is a warm one, for readers without the lock.
     taken: AtomicU32,
     warm: AtomicBool,
+    warming: AtomicBool,
 }
 
 struct Books {
@@ -52,6 +53,7 @@ impl Extents {
             }),
             taken: AtomicU32::new(0),
             warm: AtomicBool::new(false),
+            warming: AtomicBool::new(false),
         }
     }
 
@@ -72,6 +74,11 @@ impl Extents {
     /// Whether an extent is waiting that was charged and touched ahead.
     pub(crate) fn has_warm(&self) -> bool {
         self.warm.load(Ordering::Relaxed)
+    }
+
+    /// Whether an extent is just being touched: charged, and soon to be had.
+    pub(crate) fn is_warming(&self) -> bool {
+        self.warming.load(Ordering::Relaxed)
     }
 
     /// Bytes the budget could still give.
@@ -113,13 +120,18 @@ impl Extents {
             if books.warm.is_some() {
                 return false;
             }
+            self.warming.store(true, Ordering::Relaxed);
             match self.charge_one(&mut books) {
                 Some(extent) => extent,
-                None => return false,
+                None => {
+                    self.warming.store(false, Ordering::Relaxed);
+                    return false;
+                }
             }
         };
         self.region.touch(extent.offset(), EXTENT_BYTES);
         let mut books = lock(&self.books);
+        self.warming.store(false, Ordering::Relaxed);
         if books.warm.is_none() {
             books.warm = Some(extent);
             self.warm.store(true, Ordering::Relaxed);

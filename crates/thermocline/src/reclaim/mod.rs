@@ -340,17 +340,21 @@ impl Reclaim {
         progress == Progress::Some
     }
 
-    /// Why nothing could be done.
+    /// Nothing is to be drained: what else would bring room, or why nothing does.
     fn idle_progress(&self, store: &Store, books: &Books) -> Progress {
+        if store.index.extents().drop_warm() {
+            return Progress::Some;
+        }
         let pinned = |&(_, epoch): &(SegmentId, u64)| !store.domain.passed(epoch);
-        let unsettled = |&id: &SegmentId| !choose::is_settled(store, id);
-        let queued = books.probation.iter().chain(books.main.iter());
         if books.condemned.iter().any(pinned) {
-            Progress::Pinned
-        } else if !books.condemned.is_empty() || queued.copied().any(|id| unsettled(&id)) {
-            Progress::Held
-        } else {
-            Progress::None
+            return Progress::Pinned;
+        }
+        let mut queued = books.probation.iter().chain(books.main.iter());
+        let warming = store.segments.extents().is_warming() || store.index.extents().is_warming();
+        let unsettled = queued.any(|&id| !choose::is_settled(store, id));
+        match !books.condemned.is_empty() || warming || unsettled {
+            true => Progress::Held,
+            false => Progress::None,
         }
     }
 
