@@ -417,6 +417,11 @@ fn an_impossible_budget_is_refused_with_the_minimum() {
         "1MiB",
     ]);
     assert!(text.contains("at least") && text.contains("MiB"), "{text}");
+    let text = refused(&["serve", "--memory", "64"]);
+    assert!(
+        text.contains("64 bytes") && text.contains("64MiB"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -156,6 +156,13 @@ impl Settings {
         if self.memcached.is_empty() {
             return Err("memcached: no listener; name one, for example 127.0.0.1:11211".into());
         }
+        if self.memory < 1 << 20 {
+            return Err(format!(
+                "memory = {} bytes is no budget for a server: give the number a unit, for example {}MiB",
+                self.memory,
+                self.memory.max(64)
+            ));
+        }
         if self.item_size_max > self.memory / 2 {
             return Err(format!(
                 "item_size_max ({}) must not be more than half of memory ({}): raise memory or lower item_size_max",

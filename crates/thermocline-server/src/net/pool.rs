@@ -118,9 +118,12 @@ impl Pool {
         self.input.fits(charge.input) && self.output.fits(charge.output)
     }
 
-    /// Whether this connection holds part of an account that is filling up: then it must not stand still.
+    /// Whether this connection holds part of an account that is filling up, or of the cache's memory when readers keep
+    /// more than an eighth of it: then it must not stand still.
     pub fn is_tight_for(&self, charge: Charge) -> bool {
-        (charge.input > 0 && self.input.is_tight()) || (charge.output > 0 && self.output.is_tight())
+        (charge.input > 0 && self.input.is_tight())
+            || (charge.output > 0 && self.output.is_tight())
+            || (charge.held > 0 && self.held.load(Relaxed) > self.held_large_max)
     }
 
     /// Whether slow readers may hold `more` bytes beyond those they hold already, for a value of `value_bytes`. One
@@ -212,6 +215,19 @@ mod tests {
         };
         pool.recharge(Charge::default(), held);
         assert!(pool.may_hold(5 << 20, 1) && !pool.may_hold(6 << 20, 1));
+    }
+
+    #[test]
+    fn who_holds_much_must_not_stand_still() {
+        let pool = Pool::new(100, 64 << 20, 1 << 20, 2);
+        let held = Charge {
+            held: 5 << 20,
+            ..Charge::default()
+        };
+        pool.recharge(Charge::default(), held);
+        assert!(!pool.is_tight_for(held));
+        pool.recharge(Charge::default(), held);
+        assert!(pool.is_tight_for(held) && !pool.is_tight_for(Charge::default()));
     }
 
     #[test]
