@@ -110,8 +110,16 @@ impl Conversation {
         let most = self.shared.settings.value_size_max(key.len());
         let updated = self.cache.update(key, |view| {
             let mut marks = options.marks;
-            if let Err(refusal) = compared(view.as_ref(), flags, &mut marks) {
-                return (Change::Keep, Ok(refusal));
+            // The other modes say first whether there must be an item at all.
+            let compares = match flags.store_mode {
+                StoreMode::Set | StoreMode::Replace => true,
+                StoreMode::Add => false,
+                StoreMode::Append | StoreMode::Prepend => view.is_some(),
+            };
+            if compares {
+                if let Err(refusal) = compared(view.as_ref(), flags, &mut marks) {
+                    return (Change::Keep, Ok(refusal));
+                }
             }
             let plain = NewValue {
                 value: value.to_vec(),
