@@ -414,7 +414,10 @@ impl Segments {
         let chosen = kept.or_else(|| {
             (0..self.extents.capacity())
                 .filter(|&n| self.is_owned(&books, n) && self.can_empty(n))
-                .max_by_key(|&n| (books.free_in_extent[n as usize], n))
+                .max_by_key(|&n| {
+                    let free = books.free_in_extent[n as usize];
+                    (free, std::cmp::Reverse(self.youngest_birth(n)))
+                })
                 .map(ExtentId)
         });
         books.emptying = chosen;
@@ -432,6 +435,17 @@ impl Segments {
             segment.holds.load(Ordering::Relaxed) == 0
                 && segment.writers.load(Ordering::Relaxed) == 0
         })
+    }
+
+    /// The birth of the youngest segment in use: of two extents the older goes.
+    fn youngest_birth(&self, extent: u32) -> u64 {
+        let per = self.per_extent() as u32;
+        let births = (0..per).map(|n| self.get(SegmentId(extent * per + n)));
+        births
+            .filter(|segment| segment.state() != State::Free)
+            .map(Segment::birth)
+            .max()
+            .unwrap_or(0)
     }
 
     fn is_owned(&self, books: &Books, extent: u32) -> bool {

@@ -22,8 +22,9 @@ use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
 use std::sync::{Arc, RwLock};
 
-/// Free segments kept for survivors of a drain: writers leave them alone.
-pub(crate) const RESERVE_SEGMENTS: usize = 1;
+/// Free segments kept for survivors of a drain: writers leave them alone. One drained segment's survivors
+/// fit one segment but for what large items leave unused at its end, so two.
+pub(crate) const RESERVE_SEGMENTS: usize = 2;
 
 pub(crate) struct Store {
     pub(crate) domain: &'static Domain,
@@ -336,9 +337,21 @@ impl Store {
             reserve: RESERVE_SEGMENTS,
             now_s: self.time.now_s(),
         };
-        self.lanes
-            .of(pool)
-            .reserve(&self.segments, pin, bytes, wide, opening, self)
+        let lane = self.lanes.of(pool);
+        match lane.reserve(&self.segments, pin, bytes, wide, opening, self) {
+            Reserved::At(place) => Reserved::At(place),
+            Reserved::Full => self.reserve_elsewhere(pin, bytes, wide),
+        }
+    }
+
+    /// This core's lane is full and no segment is free: room that another lane has left will do.
+    #[cold]
+    fn reserve_elsewhere(&self, pin: &Pin, bytes: usize, wide: bool) -> Reserved {
+        [Pool::Probation, Pool::Main]
+            .into_iter()
+            .flat_map(|pool| self.lanes.of_pool(pool))
+            .find_map(|lane| lane.reserve_open(&self.segments, pin, bytes, wide))
+            .map_or(Reserved::Full, Reserved::At)
     }
 
     /// Writes a record that fits one piece into reserved room.

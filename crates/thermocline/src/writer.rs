@@ -16,6 +16,8 @@ use crate::policy::Pool;
 use crate::segment::{SegmentId, Segments};
 use crate::sync::{lock, AtomicU64, Mutex, MutexGuard, Ordering};
 
+/// Lanes of reclaim's own.
+const RECLAIM_LANES: usize = 3;
 const NONE: u64 = (u32::MAX as u64) << 32;
 
 /// An open segment and how far it is filled.
@@ -81,19 +83,55 @@ impl Lane {
                 self.seal(word, books);
                 continue;
             }
-            let next = word + gap + units;
-            let swapped =
-                self.word
-                    .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed);
-            if swapped.is_ok() {
-                let start = segments.start(id) + offset as usize * UNIT_BYTES;
-                if gap == 1 {
-                    Item::at(segments.extents().region(), start).write_filler(UNIT_BYTES);
-                    segments.get(id).bury(UNIT_BYTES);
-                }
-                return Reserved::At(Place::from_offset(start + gap as usize * UNIT_BYTES));
+            if let Some(place) = self.take(segments, word, id, offset, gap, units) {
+                return Reserved::At(place);
             }
         }
+    }
+
+    /// Reserves `bytes` in what is open, if they fit; opens and seals nothing.
+    pub(crate) fn reserve_open(
+        &self,
+        segments: &Segments,
+        _pin: &Pin,
+        bytes: usize,
+        wide: bool,
+    ) -> Option<Place> {
+        let units = (bytes / UNIT_BYTES) as u64;
+        loop {
+            let word = self.word.load(Ordering::Acquire);
+            let (id, offset) = split(word);
+            let gap = if wide { offset % 2 } else { 0 };
+            let end = (offset + gap + units) as usize * UNIT_BYTES;
+            if word >= NONE || end > segments.bytes() {
+                return None;
+            }
+            if let Some(place) = self.take(segments, word, id, offset, gap, units) {
+                return Some(place);
+            }
+        }
+    }
+
+    /// One try to move the word on by `gap + units`.
+    fn take(
+        &self,
+        segments: &Segments,
+        word: u64,
+        id: SegmentId,
+        offset: u64,
+        gap: u64,
+        units: u64,
+    ) -> Option<Place> {
+        let next = word + gap + units;
+        self.word
+            .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed)
+            .ok()?;
+        let start = segments.start(id) + offset as usize * UNIT_BYTES;
+        if gap == 1 {
+            Item::at(segments.extents().region(), start).write_filler(UNIT_BYTES);
+            segments.get(id).bury(UNIT_BYTES);
+        }
+        Some(Place::from_offset(start + gap as usize * UNIT_BYTES))
     }
 
     /// Takes the segment out of the lane if `word` still stands, and seals it. Whether it did.
@@ -175,22 +213,29 @@ pub(crate) struct Lanes {
     main: Box<[Lane]>,
     /// Promotions and second chances.
     pub(crate) survivors: Lane,
-    /// What compaction moves.
+    /// What compaction moves out of main segments, and out of probation segments. Not the writers' lanes:
+    /// those would use up the segment that was kept for survivors.
     pub(crate) compaction: Lane,
+    pub(crate) probation_compaction: Lane,
 }
 
 impl Lanes {
     /// As many lanes as `threads` want and 4 % of `segments` allow, at least one a pool.
     pub(crate) fn new(threads: usize, segments: usize) -> Lanes {
         let allowed = (segments as f64 * OPEN_SHARE) as usize;
-        let probation = threads.min(allowed.saturating_sub(3)).max(1);
-        let main = threads.min(allowed.saturating_sub(2 + probation)).max(1);
+        let probation = threads
+            .min(allowed.saturating_sub(RECLAIM_LANES + 1))
+            .max(1);
+        let main = threads
+            .min(allowed.saturating_sub(RECLAIM_LANES + probation))
+            .max(1);
         let lanes = |n: usize| (0..n).map(|_| Lane::new(true)).collect();
         Lanes {
             probation: lanes(probation),
             main: lanes(main),
             survivors: Lane::new(false),
             compaction: Lane::new(false),
+            probation_compaction: Lane::new(false),
         }
     }
 
@@ -212,9 +257,10 @@ impl Lanes {
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Lane> {
-        self.probation
-            .iter()
-            .chain(self.main.iter())
-            .chain([&self.survivors, &self.compaction])
+        self.probation.iter().chain(self.main.iter()).chain([
+            &self.survivors,
+            &self.compaction,
+            &self.probation_compaction,
+        ])
     }
 }

@@ -76,6 +76,9 @@ impl Reclaim {
                 for lane in store.lanes.of_pool(pool) {
                     closed |= lane.close(store);
                 }
+                if !closed && pool == Pool::Probation {
+                    closed |= store.lanes.probation_compaction.close(store);
+                }
                 if !closed && pool == Pool::Main {
                     closed |= store.lanes.survivors.close(store);
                     closed |= store.lanes.compaction.close(store);

@@ -350,7 +350,10 @@ impl Reclaim {
             return Progress::Pinned;
         }
         let mut queued = books.probation.iter().chain(books.main.iter());
-        let warming = store.segments.extents().is_warming() || store.index.extents().is_warming();
+        // Touched ahead this moment, or kept back for the index or the ghosts: it may yet come free.
+        let warming = store.segments.extents().is_warming()
+            || store.index.extents().is_warming()
+            || store.segments.withheld_bytes() > 0;
         let unsettled = queued.any(|&id| !choose::is_settled(store, id));
         match !books.condemned.is_empty() || warming || unsettled {
             true => Progress::Held,

@@ -183,7 +183,7 @@ fn reserve(store: &Store, pin: &Pin, bytes: usize, wide: bool, target: Target) -
     let lane = match (to_main, target.compaction) {
         (true, true) => &store.lanes.compaction,
         (true, false) => &store.lanes.survivors,
-        (false, _) => store.lanes.of(Pool::Probation),
+        (false, _) => &store.lanes.probation_compaction,
     };
     let opening = Opening {
         pool: target.pool,
