@@ -257,6 +257,5 @@ impl Work for Inner {
         if self.flush_is_due() {
             self.flush_now(true);
         }
-        self.store.index.trim();
     }
 }

@@ -5,7 +5,7 @@ use crate::store::Store;
 use crate::sync::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often it looks around when nobody calls.
 const TICK: Duration = Duration::from_millis(100);
@@ -13,6 +13,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// A segment so dead is emptied before room is short: its live rest is cheap to move, and its index slots
 /// are worth having back.
 const SWEEP_SHARE: f64 = 0.5;
+
+/// How long it rests when nothing could be done.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Passes before it looks at its other chores.
 const GO_PASSES: u32 = 1024;
@@ -117,25 +120,48 @@ impl Drop for Background {
 }
 
 fn run(work: &impl Work, bell: &Bell) {
+    let mut chores_at = Instant::now();
     while bell.wait() {
         work.tick();
         let (store, reclaim) = (work.store(), work.reclaim());
-        let mut left = GO_PASSES;
-        while left > 0 && !stopping(bell) && !reclaim.is_full_enough(store) && reclaim.work(store) {
-            left -= 1;
-        }
-        if left == 0 || !stopping(bell) && reclaim.sweep(store, SWEEP_SHARE) {
-            bell.ring();
-        }
-        if store.index.is_short() {
-            // Units overfill for want of a slab: bring an extent before a writer has to.
-            reclaim.make_extent(store);
+        let mut passes = 0;
+        while passes < GO_PASSES
+            && !stopping(bell)
+            && !reclaim.is_full_enough(store)
+            && reclaim.work(store)
+        {
+            passes += 1;
         }
         warm_ahead(store);
-        store.refresh_capacity();
-        reclaim.fit_ghosts(store);
-        reclaim.forget_flush(store);
+        if chores_at.elapsed() >= TICK {
+            chores(store, reclaim, bell);
+            chores_at = Instant::now();
+        }
+        if passes == GO_PASSES {
+            bell.ring();
+        } else if passes == 0 && !stopping(bell) {
+            // Nothing could be done: what is waited for (pins, the bell's next reason) takes a while, and
+            // writers ring with every append while room is short.
+            std::thread::sleep(PAUSE);
+        }
     }
+}
+
+/// What is looked after ten times a second, however often the bell rings: it walks tables and raises barriers.
+fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
+    for _ in 0..GO_PASSES {
+        if stopping(bell) || !reclaim.sweep(store, SWEEP_SHARE) {
+            break;
+        }
+    }
+    if store.index.is_short() {
+        // Units overfill for want of a slab: bring an extent before a writer has to.
+        reclaim.make_extent(store);
+    }
+    store.index.trim();
+    store.refresh_capacity();
+    reclaim.fit_ghosts(store);
+    reclaim.forget_flush(store);
 }
 
 /// Touches one extent ahead for segments and one for the index, as long as there is budget to spare.
