@@ -219,8 +219,8 @@ impl Backlog {
         }
     }
 
-    /// A slow reader must not keep whole segments from being freed: small values are copied, and so are large ones
-    /// when slow readers hold as much as they may, as far as the pool has room for the copies. What it has no room
+    /// A slow reader must not keep whole segments from being freed: small values are copied, and so are middling
+    /// ones when slow readers hold as much as they may, as far as the pool has room for the copies. What it has no room
     /// for stays held: then writes may have to wait, but memory is not exceeded and nobody is cut off.
     fn let_go(&mut self, pool: &Pool) {
         let mut held = 0;
@@ -229,8 +229,9 @@ impl Backlog {
             if let Piece::Held(guard) = piece {
                 let more = kept_bytes(guard);
                 let bytes = guard.len();
-                let wants =
-                    bytes <= HELD_REST_COPY_BYTES || !pool.may_hold(held + more, bytes as u64);
+                let small = bytes <= HELD_REST_COPY_BYTES;
+                let middling = bytes <= 4 * HELD_REST_COPY_BYTES;
+                let wants = small || middling && !pool.may_hold(held + more, bytes as u64);
                 if wants && pool.could_copy(copied + bytes as u64) {
                     copied += bytes as u64;
                     *piece = Piece::Bytes(guard.to_vec());

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; only a failing test ever waits for it.
@@ -25,13 +25,16 @@ pub struct Running {
     pub port: u16,
 }
 
-/// A port nobody listens on: the system is asked for one, and it is given back.
+/// A port nobody listens on, below the range that outgoing connections draw theirs from: there a client that
+/// tries too early may connect to itself and take the port from the server. No two calls of one process, and
+/// hardly two processes, get the same.
 pub fn free_port() -> u16 {
-    static LAST: AtomicU16 = AtomicU16::new(0);
+    static CALLS: AtomicU32 = AtomicU32::new(0);
     loop {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a loopback port");
-        let port = listener.local_addr().expect("bound").port();
-        if LAST.swap(port, Ordering::SeqCst) != port {
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        let port = 12_000 + (std::process::id() * 97 + call) % 18_000;
+        let port = port as u16;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
