@@ -4,7 +4,8 @@
 //! set:  find -> in place? lock, check, write, unlock with the next version
 //!            -> else reserve, write, publish(expected = old | none) -> bury old
 //! ```
-//! This is the only place that retries: another writer won, the lane is full (reclaim, outside any pin),
+//! One file, because in place, by append and by copy share one look at the old item and one set of checks.
+//! Writes are retried here and nowhere above: another writer won, the lane is full (reclaim, outside any pin),
 //! the index is full (reclaim an extent). A refused `set` leaves no old value behind.
 
 use super::options::{Expiry, Mode, SetOptions, Stored};
