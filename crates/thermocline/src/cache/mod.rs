@@ -1,6 +1,6 @@
 //! The front door: `Cache`, and what its handles share.
 //!
-//! Owns control flow: which steps an operation is made of, and the one place that retries (`write`).
+//! Owns control flow: which steps an operation is made of, and what it is tried again for.
 //! Leaves bytes to `item`, places to `index` and `segment`, freeing to `reclaim`.
 
 mod admin;

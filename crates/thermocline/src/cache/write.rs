@@ -5,7 +5,7 @@
 //!            -> else reserve, write, publish(expected = old | none) -> bury old
 //! ```
 //! One file, because in place, by append and by copy share one look at the old item and one set of checks.
-//! Writes are retried here and nowhere above: another writer won, the lane is full (reclaim, outside any pin),
+//! What a write is tried again for: another writer won, the lane is full (reclaim, outside any pin),
 //! the index is full (reclaim an extent). A refused `set` leaves no old value behind.
 
 use super::options::{Expiry, Mode, SetOptions, Stored};
