@@ -4,6 +4,7 @@
 //! - `load`: a load generator for memcached and RESP servers.
 //! - `engines`: the same operation stream over our engine and its rivals, in child processes.
 //! - `bench`: one verb for each row of the project's target table.
+//! - `subject`: what is measured, behind one trait; `point`: the schema of its results.
 //! - `machine`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
 //!
 //! What must hold: operations are counted exactly, failed operations are never results, and a figure that
@@ -12,8 +13,12 @@
 
 pub mod bench;
 pub mod engines;
+pub mod histogram;
 pub mod load;
 pub mod machine;
+pub mod point;
 pub mod report;
+pub mod run;
+pub mod subject;
 pub mod units;
 pub mod workload;

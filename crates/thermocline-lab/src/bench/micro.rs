@@ -1,6 +1,6 @@
 //! Single calls, timed by the thread's CPU clock: lookup, hot overwrite, guard against copy.
 //!
-//! Keys are drawn outside the clocks in chunks; kinds of call take turns, round by round, in one cache, so a
+//! Keys are drawn outside the clocks in batches; kinds of call take turns, round by round, in one cache, so a
 //! noisy machine meets all of them. Figures are ns of CPU an operation.
 
 use super::row::{Bound, Rows};
@@ -8,7 +8,7 @@ use crate::machine::{thread_cpu_ns, Machine};
 use crate::report::{Report, Spread};
 use crate::units::{parse_bytes, parse_count};
 use crate::workload::{
-    key_into, stamp, Chunk, Kind, Mix, Op, Popularity, Random, Stream, ValueSize,
+    key_into, stamp, Batch, Kind, Mix, Op, Popularity, Random, Stream, ValueSize,
 };
 use anyhow::{Context, Result};
 use clap::Args;
@@ -92,14 +92,14 @@ fn filled(items: u64, value_bytes: u32) -> Result<Cache> {
     Ok(cache)
 }
 
-/// CPU ns of one call of `call` over `count` keys drawn from `stream`; `call` gets a chunk at a time.
-fn timed(stream: &mut Stream, count: u64, mut call: impl FnMut(&Chunk)) -> f64 {
+/// CPU ns of one call of `call` over `count` keys drawn from `stream`; `call` gets a batch at a time.
+fn timed(stream: &mut Stream, count: u64, mut call: impl FnMut(&Batch)) -> f64 {
     const OPS: u64 = 2048;
-    let (mut chunk, mut spent) = (Chunk::default(), 0);
+    let (mut batch, mut spent) = (Batch::default(), 0);
     for _ in 0..count.div_ceil(OPS) {
-        stream.fill(&mut chunk, OPS as usize);
+        stream.fill(&mut batch, OPS as usize);
         let before = thread_cpu_ns();
-        call(&chunk);
+        call(&batch);
         spent += thread_cpu_ns() - before;
     }
     spent as f64 / (count.div_ceil(OPS) * OPS) as f64
@@ -137,11 +137,11 @@ impl ReadSink for Count {
     }
 }
 
-fn batches(cache: &Cache, chunk: &Chunk, sink: &mut Count) {
+fn batches(cache: &Cache, batch: &Batch, sink: &mut Count) {
     let mut keys: [&[u8]; BATCH] = [&[]; BATCH];
-    for first in (0..chunk.ops.len()).step_by(BATCH) {
+    for first in (0..batch.ops.len()).step_by(BATCH) {
         for (offset, key) in keys.iter_mut().enumerate() {
-            *key = chunk.key(first + offset);
+            *key = batch.key(first + offset);
         }
         sink.buffer.clear();
         cache.get_many(&keys, Want::default(), sink);
@@ -174,10 +174,10 @@ pub fn lookup(options: &LookupOptions) -> Result<Report> {
     for round in 0..options.rounds as u64 {
         let mut stream = Stream::new(&mix, round);
         let mut wrong = 0u64;
-        let mut one_by_one = |chunk: &Chunk| {
-            for (index, op) in chunk.ops.iter().enumerate() {
+        let mut one_by_one = |batch: &Batch| {
+            for (index, op) in batch.ops.iter().enumerate() {
                 buffer.clear();
-                let hit = cache.get_into(chunk.key(index), &mut buffer);
+                let hit = cache.get_into(batch.key(index), &mut buffer);
                 wrong += u64::from(hit.is_none() || buffer[..8] != stamp(op.id));
             }
         };
@@ -191,18 +191,18 @@ pub fn lookup(options: &LookupOptions) -> Result<Report> {
         ));
         found
             .hit_closure
-            .push(timed(&mut stream, options.lookups, |chunk| {
-                for (index, op) in chunk.ops.iter().enumerate() {
+            .push(timed(&mut stream, options.lookups, |batch| {
+                for (index, op) in batch.ops.iter().enumerate() {
                     let right =
-                        cache.get_with(chunk.key(index), |_, value| value[..8] == stamp(op.id));
+                        cache.get_with(batch.key(index), |_, value| value[..8] == stamp(op.id));
                     wrong += u64::from(right != Some(true));
                 }
             }));
         let mut sink = Count::default();
         found
             .batch
-            .push(timed(&mut stream, options.lookups, |chunk| {
-                batches(&cache, chunk, &mut sink)
+            .push(timed(&mut stream, options.lookups, |batch| {
+                batches(&cache, batch, &mut sink)
             }));
         found.wrong += wrong + sink.misses;
         // Keys of numbers never written: the stream draws from the space above the items.
@@ -414,18 +414,18 @@ pub fn guard(options: &GuardOptions) -> Result<Report> {
     let mut buffer = Vec::with_capacity(bytes as usize);
     for round in 0..options.rounds as u64 {
         let mut stream = Stream::new(&mix, round);
-        guards.push(timed(&mut stream, options.reads, |chunk| {
-            for (index, op) in chunk.ops.iter().enumerate() {
+        guards.push(timed(&mut stream, options.reads, |batch| {
+            for (index, op) in batch.ops.iter().enumerate() {
                 let right = cache
-                    .get(chunk.key(index))
+                    .get(batch.key(index))
                     .is_some_and(|guard| head_is(&guard, op));
                 wrong += u64::from(!right);
             }
         }));
-        copies.push(timed(&mut stream, options.reads / 10, |chunk| {
-            for (index, op) in chunk.ops.iter().enumerate() {
+        copies.push(timed(&mut stream, options.reads / 10, |batch| {
+            for (index, op) in batch.ops.iter().enumerate() {
                 buffer.clear();
-                let hit = cache.get_into(chunk.key(index), &mut buffer);
+                let hit = cache.get_into(batch.key(index), &mut buffer);
                 wrong += u64::from(hit.is_none() || buffer[..8] != stamp(op.id));
             }
         }));

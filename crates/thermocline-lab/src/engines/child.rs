@@ -1,12 +1,12 @@
 //! A child process: one arm, one round. Memory and allocator state of one arm cannot colour the next, and
 //! VmHWM is the arm's own.
 
+use super::engine::Engine;
 use super::null::Null;
 use super::ours::Ours;
 use super::rivals::{Foyer, Moka, QuickCache, Room, Segcache};
 use super::spec::{Arm, Point, Spec};
-use super::subject::Subject;
-use super::worker::{Tally, Worker};
+use super::worker::{EngineThread, Tally};
 use crate::machine::{
     huge_bytes, process_cpu_ns, resident_bytes, resident_peak_bytes, thread_cpu_ns,
 };
@@ -47,7 +47,7 @@ fn share(total: u64, index: usize, count: usize) -> u64 {
     total / count as u64 + u64::from((index as u64) < total % count as u64)
 }
 
-fn point<S: Subject>(subject: &S, spec: &Spec, resident_before_bytes: u64) -> Result<Point> {
+fn point<S: Engine>(engine: &S, spec: &Spec, resident_before_bytes: u64) -> Result<Point> {
     let barrier = Barrier::new(spec.threads + 1);
     let (mut process_ns, mut threads_ns) = (0, 0);
     let (mut all, mut before, mut rate) = (Tally::default(), Tally::default(), 0.0);
@@ -56,17 +56,17 @@ fn point<S: Subject>(subject: &S, spec: &Spec, resident_before_bytes: u64) -> Re
             .map(|index| {
                 let barrier = &barrier;
                 scope.spawn(move || {
-                    let mut worker = Worker::new(subject, spec, index as u64);
+                    let mut thread = EngineThread::new(engine, spec, index as u64);
                     let mut warm = Tally::default();
                     if spec.load_all {
                         let from = spec.mix.keys * index as u64 / spec.threads as u64;
                         let to = spec.mix.keys * (index as u64 + 1) / spec.threads as u64;
-                        warm.merge(&worker.load(from..to));
+                        warm.merge(&thread.load(from..to));
                     }
-                    warm.merge(&worker.run(share(spec.warm_ops, index, spec.threads)));
+                    warm.merge(&thread.run(share(spec.warm_ops, index, spec.threads)));
                     barrier.wait();
                     let cpu = thread_cpu_ns();
-                    let tally = worker.run(share(spec.ops, index, spec.threads));
+                    let tally = thread.run(share(spec.ops, index, spec.threads));
                     let cpu = thread_cpu_ns() - cpu;
                     barrier.wait();
                     (warm, tally, cpu)
@@ -85,12 +85,12 @@ fn point<S: Subject>(subject: &S, spec: &Spec, resident_before_bytes: u64) -> Re
             all.merge(&tally);
         }
     });
-    subject.settle();
+    engine.settle();
     let pid = std::process::id();
     let resident = resident_bytes(pid).unwrap_or(0);
     let peak = resident_peak_bytes(pid).unwrap_or(0);
-    let own = subject.own_figures();
-    let (live_items, live_payload_bytes) = count_live(subject, spec);
+    let own = engine.own_figures();
+    let (live_items, live_payload_bytes) = count_live(engine, spec);
     let ops = all.ops().max(1) as f64;
     let background_ns = process_ns.saturating_sub(threads_ns) as f64;
     let null = spec.arm == Arm::Null;
@@ -123,12 +123,12 @@ fn point<S: Subject>(subject: &S, spec: &Spec, resident_before_bytes: u64) -> Re
 }
 
 /// Asks for every key: exact for any engine, and after the run, so it disturbs nothing.
-fn count_live<S: Subject>(subject: &S, spec: &Spec) -> (u64, u64) {
+fn count_live<S: Engine>(engine: &S, spec: &Spec) -> (u64, u64) {
     let mut key = vec![0; spec.mix.key_bytes];
     let (mut items, mut bytes) = (0, 0);
     for id in 0..spec.mix.keys {
         key_into(id, &mut key);
-        if subject.contains(&key) {
+        if engine.contains(&key) {
             items += 1;
             bytes += spec.mix.key_bytes as u64 + u64::from(spec.mix.sizes.of(id, 0));
         }

@@ -4,12 +4,12 @@
 //! interleaved, every second round in reverse, so that a machine that slows down slows all of them.
 
 pub mod child;
+pub mod engine;
 pub mod null;
 pub mod options;
 pub mod ours;
 pub mod rivals;
 pub mod spec;
-pub mod subject;
 pub mod worker;
 
 pub use options::{EngineOptions, Equal};

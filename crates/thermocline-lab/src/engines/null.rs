@@ -1,12 +1,12 @@
-//! The subject that does nothing: what the harness itself costs an operation.
+//! The engine that does nothing: what the harness itself costs an operation.
 
-use super::subject::{Found, Reading, Subject};
+use super::engine::{Engine, Found, Reading};
 use crate::workload::Stamp;
 
 /// Hits every read with an empty value and takes every write.
 pub struct Null;
 
-impl Subject for Null {
+impl Engine for Null {
     #[inline]
     fn get(&self, key: &[u8], _reading: Reading, _out: &mut Vec<u8>) -> Option<Found> {
         std::hint::black_box(key);

@@ -1,8 +1,8 @@
 //! The flags of `thermolab engines`.
 
+use super::engine::Reading;
 use super::rivals::SegPolicy;
 use super::spec::{Arm, Spec};
-use super::subject::Reading;
 use crate::units::{parse_bytes, parse_count};
 use crate::workload::{Mix, Popularity, ValueSize, KEY_BYTES_MIN};
 use anyhow::{bail, Result};
@@ -25,7 +25,7 @@ pub struct EngineOptions {
     /// Engines, separated by commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub arms: Vec<Arm>,
-    /// Add the subject that does nothing: the harness's own cost
+    /// Add the engine that does nothing: the harness's own cost
     #[arg(long)]
     pub null: bool,
     /// Room for key and value bytes, or memory in all: see --equal

@@ -1,11 +1,11 @@
 //! Our engine, through its public calls, at its defaults.
 
+use super::engine::{Engine, Found, OwnFigures, Reading};
 use super::spec::Spec;
-use super::subject::{Found, OwnFigures, Reading, Subject};
 use anyhow::{Context, Result};
 use thermocline::{Cache, Config, PageMode};
 
-/// What one measuring thread owns beside its two value buffers, bytes: a chunk, two histograms, a stack.
+/// What one measuring thread owns beside its two value buffers, bytes: a batch, two histograms, a stack.
 const THREAD_BYTES: u64 = 1 << 20;
 /// The harness without threads, bytes: the binary with every rival linked in, the runtime, the allocator.
 const HARNESS_BYTES: u64 = 8 << 20;
@@ -51,7 +51,7 @@ impl Ours {
     }
 }
 
-impl Subject for Ours {
+impl Engine for Ours {
     #[inline]
     fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
         match reading {

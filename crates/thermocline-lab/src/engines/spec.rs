@@ -1,8 +1,8 @@
 //! What one child process is to measure, and what it answers: both travel as JSON on its command line and its
 //! standard output.
 
+use super::engine::{OwnFigures, Reading};
 use super::rivals::SegPolicy;
-use super::subject::{OwnFigures, Reading};
 use crate::workload::Mix;
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
-//! The measured loop of one thread: chunks are made outside the clocks, run inside them.
+//! The measured loop of one thread: batches are made outside the clocks, run inside them.
 
+use super::engine::Engine;
 use super::spec::Spec;
-use super::subject::Subject;
 use crate::machine::thread_cpu_ns;
-use crate::workload::stream::{fill_with_writes, CHUNK_OPS};
-use crate::workload::{stamp, Chunk, Kind, Random, Stream, STAMP_BYTES};
+use crate::workload::stream::{fill_with_writes, BATCH_OPS};
+use crate::workload::{stamp, Batch, Kind, Random, Stream, STAMP_BYTES};
 use hdrhistogram::Histogram;
 use std::ops::Range;
 use std::time::Instant;
@@ -20,9 +20,9 @@ pub struct Tally {
     pub fills: u64,
     pub refused: u64,
     pub wrong: u64,
-    /// CPU inside chunks.
+    /// CPU inside batches.
     pub cpu_ns: u64,
-    /// Wall time inside chunks.
+    /// Wall time inside batches.
     pub wall_ns: u64,
     pub latency: Histogram<u64>,
 }
@@ -63,25 +63,25 @@ impl Tally {
 }
 
 /// A thread's buffers and its stream.
-pub struct Worker<'a, S> {
-    subject: &'a S,
+pub struct EngineThread<'a, S> {
+    engine: &'a S,
     spec: &'a Spec,
     stream: Stream,
-    chunk: Chunk,
+    batch: Batch,
     /// The value to write: filler, its first bytes replaced by the key's stamp.
     value: Vec<u8>,
     out: Vec<u8>,
 }
 
-impl<'a, S: Subject> Worker<'a, S> {
-    pub fn new(subject: &'a S, spec: &'a Spec, lane: u64) -> Self {
+impl<'a, S: Engine> EngineThread<'a, S> {
+    pub fn new(engine: &'a S, spec: &'a Spec, lane: u64) -> Self {
         let mut random = Random::new(spec.mix.seed);
         let value_bytes_max = spec.mix.sizes.max() as usize;
-        Worker {
-            subject,
+        EngineThread {
+            engine,
             spec,
             stream: Stream::new(&spec.mix, lane),
-            chunk: Chunk::default(),
+            batch: Batch::default(),
             value: (0..value_bytes_max).map(|_| random.word() as u8).collect(),
             out: Vec::with_capacity(value_bytes_max),
         }
@@ -92,9 +92,9 @@ impl<'a, S: Subject> Worker<'a, S> {
         let mut tally = Tally::default();
         let mut from = ids.start;
         while from < ids.end {
-            let to = (from + CHUNK_OPS as u64).min(ids.end);
-            fill_with_writes(&self.spec.mix, from..to, &mut self.chunk);
-            self.run_chunk(&mut tally);
+            let to = (from + BATCH_OPS as u64).min(ids.end);
+            fill_with_writes(&self.spec.mix, from..to, &mut self.batch);
+            self.run_batch(&mut tally);
             from = to;
         }
         tally
@@ -105,43 +105,43 @@ impl<'a, S: Subject> Worker<'a, S> {
         let mut tally = Tally::default();
         let mut left = ops;
         while left > 0 {
-            let count = left.min(CHUNK_OPS as u64);
-            self.stream.fill(&mut self.chunk, count as usize);
-            self.run_chunk(&mut tally);
+            let count = left.min(BATCH_OPS as u64);
+            self.stream.fill(&mut self.batch, count as usize);
+            self.run_batch(&mut tally);
             left -= count;
         }
         tally
     }
 
-    fn run_chunk(&mut self, tally: &mut Tally) {
-        let chunk = std::mem::take(&mut self.chunk);
+    fn run_batch(&mut self, tally: &mut Tally) {
+        let batch = std::mem::take(&mut self.batch);
         let (wall, cpu) = (Instant::now(), thread_cpu_ns());
-        for index in 0..chunk.ops.len() {
+        for index in 0..batch.ops.len() {
             if index % SAMPLE_EVERY == SAMPLE_EVERY / 2 {
                 let start = Instant::now();
-                self.run_op(&chunk, index, tally);
+                self.run_op(&batch, index, tally);
                 tally
                     .latency
                     .saturating_record(start.elapsed().as_nanos() as u64);
             } else {
-                self.run_op(&chunk, index, tally);
+                self.run_op(&batch, index, tally);
             }
         }
         tally.cpu_ns += thread_cpu_ns() - cpu;
         tally.wall_ns += wall.elapsed().as_nanos() as u64;
-        self.chunk = chunk;
+        self.batch = batch;
     }
 
     #[inline]
-    fn run_op(&mut self, chunk: &Chunk, index: usize, tally: &mut Tally) {
-        let (op, key) = (chunk.ops[index], chunk.key(index));
+    fn run_op(&mut self, batch: &Batch, index: usize, tally: &mut Tally) {
+        let (op, key) = (batch.ops[index], batch.key(index));
         if op.kind == Kind::Write {
             tally.writes += 1;
             self.write(op.id, key, op.value_bytes, tally);
             return;
         }
         tally.reads += 1;
-        match self.subject.get(key, self.spec.reading, &mut self.out) {
+        match self.engine.get(key, self.spec.reading, &mut self.out) {
             Some(found) => {
                 tally.hits += 1;
                 let resized = self.spec.mix.resize;
@@ -163,15 +163,15 @@ impl<'a, S: Subject> Worker<'a, S> {
         if value.len() >= STAMP_BYTES {
             value[..STAMP_BYTES].copy_from_slice(&stamp(id));
         }
-        tally.refused += u64::from(!self.subject.set(key, value));
+        tally.refused += u64::from(!self.engine.set(key, value));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::engine::{Found, Reading};
     use super::super::rivals::SegPolicy;
     use super::super::spec::Arm;
-    use super::super::subject::{Found, Reading};
     use super::*;
     use crate::workload::{Mix, Popularity, ValueSize};
     use std::collections::HashMap;
@@ -185,7 +185,7 @@ mod tests {
         refuses: bool,
     }
 
-    impl Subject for Map {
+    impl Engine for Map {
         fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
             let mut value = self.items.lock().unwrap().get(key)?.clone();
             value[0] ^= u8::from(self.spoils);
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn counts_are_exact_and_fills_make_hits() {
         let (map, spec) = (Map::default(), spec());
-        let tally = Worker::new(&map, &spec, 0).run(10_001);
+        let tally = EngineThread::new(&map, &spec, 0).run(10_001);
         assert_eq!(tally.reads + tally.writes, 10_001);
         assert!((2300..2700).contains(&tally.writes));
         // Each key is absent once at most: its first read misses, unless it was written before.
@@ -250,9 +250,9 @@ mod tests {
     #[test]
     fn loading_writes_each_key_once() {
         let (map, spec) = (Map::default(), spec());
-        let tally = Worker::new(&map, &spec, 0).load(0..500);
+        let tally = EngineThread::new(&map, &spec, 0).load(0..500);
         assert_eq!((tally.writes, map.items.lock().unwrap().len()), (500, 500));
-        let reads = Worker::new(&map, &spec, 1).run(1000);
+        let reads = EngineThread::new(&map, &spec, 1).run(1000);
         assert_eq!((reads.hits, reads.fills), (reads.reads, 0));
     }
 
@@ -263,13 +263,13 @@ mod tests {
             spoils: true,
             ..Map::default()
         };
-        let tally = Worker::new(&spoiling, &spec, 0).run(5000);
+        let tally = EngineThread::new(&spoiling, &spec, 0).run(5000);
         assert!(tally.hits > 0 && tally.wrong == tally.hits);
         let refusing = Map {
             refuses: true,
             ..Map::default()
         };
-        let tally = Worker::new(&refusing, &spec, 0).run(5000);
+        let tally = EngineThread::new(&refusing, &spec, 0).run(5000);
         assert_eq!((tally.hits, tally.refused), (0, tally.writes + tally.fills));
     }
 }

@@ -115,10 +115,10 @@ impl Connection {
                 .get(index + 1)
                 .is_some_and(|(op, ..)| op.kind == Kind::Read);
             let group_end = !(grouped && next_is_read);
-            match (op.kind, grouped) {
-                (Kind::Write, _) => encoder.write(op.id, op.value_bytes, &mut self.out),
-                (Kind::Read, false) => encoder.read(op.id, &mut self.out),
-                (Kind::Read, true) => {
+            match (op.kind.reads(), grouped) {
+                (false, _) => encoder.write(op.id, op.value_bytes, &mut self.out),
+                (true, false) => encoder.read(op.id, &mut self.out),
+                (true, true) => {
                     if !group_is_open {
                         encoder.begin_reads(&mut self.out);
                     }
@@ -424,7 +424,7 @@ fn complete(pending: Pending, now_ns: u64, outcome: &mut Outcome) {
     match (pending.fill, pending.op.kind) {
         (true, _) => outcome.fills += 1,
         (false, Kind::Read) => outcome.reads += 1,
-        (false, Kind::Write) => outcome.writes += 1,
+        (false, _) => outcome.writes += 1,
     }
     outcome.latency(
         now_ns.saturating_sub(pending.sent_ns),

@@ -7,7 +7,7 @@
 
 use super::connection::{Checks, Connection};
 use super::outcome::Outcome;
-use super::source::{Budget, Source, Timetable};
+use super::source::{Budget, PhaseOps, Timetable};
 use super::wire::Encoder;
 use crate::machine::thread_cpu_ns;
 use crate::workload::Op;
@@ -21,7 +21,7 @@ const PATROL_NS: u64 = 100_000_000;
 
 /// A phase as one thread sees it.
 pub struct Phase<'a> {
-    pub source: Source,
+    pub source: PhaseOps,
     pub budget: &'a Budget,
     /// Stop issuing after so long.
     pub deadline: Option<Duration>,

@@ -25,7 +25,7 @@ use connection::Checks;
 use driver::{Driver, Phase};
 use outcome::Outcome;
 use server_cost::{CpuWindow, SyscallWindow};
-use source::{Budget, Source, Timetable};
+use source::{Budget, PhaseOps, Timetable};
 use std::time::Duration;
 use target::Target;
 use wire::{Dialect, Encoder, Payload};
@@ -104,7 +104,7 @@ impl<'a> Loader<'a> {
         let by_bytes = PRELOAD_BYTES_MAX / (self.options.value_size.max() as usize + 64);
         let pipeline = by_bytes.clamp(1, PRELOAD_PIPELINE);
         let budget = Budget::new(mix.keys);
-        let source = |_: usize| Source::Preload(mix.clone());
+        let source = |_: usize| PhaseOps::Preload(mix.clone());
         let outcome = self.phase(source, &budget, None, pipeline, None)?;
         if outcome.writes == 0 {
             let why = outcome.failed.keys().next().cloned().unwrap_or_default();
@@ -121,7 +121,7 @@ impl<'a> Loader<'a> {
     ) -> Result<Outcome> {
         let mix = self.options.mix();
         let source = |thread: usize| {
-            Source::Mix(Box::new(Stream::new(
+            PhaseOps::Mix(Box::new(Stream::new(
                 &mix,
                 (lane as u64) << 32 | thread as u64,
             )))
@@ -132,7 +132,7 @@ impl<'a> Loader<'a> {
 
     fn phase(
         &mut self,
-        source: impl Fn(usize) -> Source,
+        source: impl Fn(usize) -> PhaseOps,
         budget: &Budget,
         deadline: Option<Duration>,
         pipeline: usize,

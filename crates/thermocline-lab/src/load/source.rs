@@ -40,22 +40,18 @@ impl Budget {
 }
 
 /// The operations of one thread's phase.
-pub enum Source {
+pub enum PhaseOps {
     /// Every key once, as a write: the loading phase.
     Preload(Mix),
     Mix(Box<Stream>),
 }
 
-impl Source {
+impl PhaseOps {
     /// Operation number `index` of the phase.
     pub fn op(&mut self, index: u64) -> Op {
         match self {
-            Source::Preload(mix) => Op {
-                id: index,
-                value_bytes: mix.sizes.of(index, 0),
-                kind: Kind::Write,
-            },
-            Source::Mix(stream) => stream.next_op(),
+            PhaseOps::Preload(mix) => Op::new(Kind::Write, index, mix.sizes.of(index, 0)),
+            PhaseOps::Mix(stream) => stream.next_op(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Everything here is pure: the same flags and seed give the same stream on any machine.
 
 pub mod key;
+pub mod op;
 pub mod popularity;
 pub mod random;
 pub mod size;
@@ -9,7 +10,8 @@ pub mod stream;
 pub mod zipf;
 
 pub use key::{key_into, stamp, Stamp, KEY_BYTES_MIN, STAMP_BYTES};
+pub use op::{Batch, Kind, Op, Source, Workload, UNSCHEDULED};
 pub use popularity::Popularity;
 pub use random::{mix, Random};
 pub use size::ValueSize;
-pub use stream::{Chunk, Kind, Mix, Op, Stream};
+pub use stream::{Mix, Stream};

@@ -1,23 +1,8 @@
-//! The operation stream: reads and writes over a key space, made in chunks outside the timed region, so that
+//! The operation stream: reads and writes over a key space, made in batches outside the timed region, so that
 //! drawing keys and sizes costs the subject nothing and 10^9 operations need no 10^9 words of memory.
 
 use super::popularity::Ranks;
-use super::{key_into, Popularity, Random, ValueSize};
-
-/// What is asked of the subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Read,
-    Write,
-}
-
-/// One operation; its key bytes lie in the chunk at the same index.
-#[derive(Clone, Copy, Debug)]
-pub struct Op {
-    pub id: u64,
-    pub value_bytes: u32,
-    pub kind: Kind,
-}
+use super::{key_into, Batch, Kind, Op, Popularity, Random, ValueSize};
 
 /// The mix, as given on the command line.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -33,37 +18,9 @@ pub struct Mix {
     pub seed: u64,
 }
 
-/// Operations per chunk: 2,048 with their keys are 80 KiB, so a chunk stays in the second-level cache and the
+/// Operations in a batch: 2,048 with their keys are 88 KiB, so a batch stays in the second-level cache and the
 /// two clock readings around it cost 0.3 ns an operation.
-pub const CHUNK_OPS: usize = 2048;
-
-/// A run of operations with their keys.
-#[derive(Debug, Default)]
-pub struct Chunk {
-    pub ops: Vec<Op>,
-    keys: Vec<u8>,
-    key_bytes: usize,
-}
-
-impl Chunk {
-    #[inline]
-    pub fn key(&self, index: usize) -> &[u8] {
-        &self.keys[index * self.key_bytes..(index + 1) * self.key_bytes]
-    }
-
-    fn clear(&mut self, key_bytes: usize) {
-        self.ops.clear();
-        self.keys.clear();
-        self.key_bytes = key_bytes;
-    }
-
-    fn push(&mut self, op: Op) {
-        let at = self.keys.len();
-        self.keys.resize(at + self.key_bytes, 0);
-        key_into(op.id, &mut self.keys[at..]);
-        self.ops.push(op);
-    }
-}
+pub const BATCH_OPS: usize = 2048;
 
 /// One lane's stream.
 pub struct Stream {
@@ -98,32 +55,25 @@ impl Stream {
         } else {
             0
         };
-        Op {
-            id,
-            value_bytes: self.mix.sizes.of(id, version),
-            kind,
-        }
+        Op::new(kind, id, self.mix.sizes.of(id, version))
     }
 
-    /// Fills `chunk` with the next `count` operations.
-    pub fn fill(&mut self, chunk: &mut Chunk, count: usize) {
-        chunk.clear(self.mix.key_bytes);
+    /// Fills `batch` with the next `count` operations.
+    pub fn fill(&mut self, batch: &mut Batch, count: usize) {
+        batch.clear();
         for _ in 0..count {
             let op = self.next_op();
-            chunk.push(op);
+            batch.push(op, self.mix.key_bytes, |key| key_into(op.id, key));
         }
     }
 }
 
-/// Fills `chunk` with writes of the key numbers of `ids`: the loading phase.
-pub fn fill_with_writes(mix: &Mix, ids: std::ops::Range<u64>, chunk: &mut Chunk) {
-    chunk.clear(mix.key_bytes);
+/// Fills `batch` with writes of the key numbers of `ids`: the loading phase.
+pub fn fill_with_writes(mix: &Mix, ids: std::ops::Range<u64>, batch: &mut Batch) {
+    batch.clear();
     for id in ids {
-        chunk.push(Op {
-            id,
-            value_bytes: mix.sizes.of(id, 0),
-            kind: Kind::Write,
-        });
+        let op = Op::new(Kind::Write, id, mix.sizes.of(id, 0));
+        batch.push(op, mix.key_bytes, |key| key_into(id, key));
     }
 }
 
@@ -146,14 +96,14 @@ mod tests {
     #[test]
     fn the_mix_is_kept_and_the_stream_repeats() {
         let (mut a, mut b) = (Stream::new(&mix(), 0), Stream::new(&mix(), 0));
-        let mut chunk = Chunk::default();
-        a.fill(&mut chunk, 20_000);
-        let writes = chunk.ops.iter().filter(|op| op.kind == Kind::Write).count();
+        let mut batch = Batch::default();
+        a.fill(&mut batch, 20_000);
+        let writes = batch.ops.iter().filter(|op| op.kind == Kind::Write).count();
         assert!(
             (1850..2150).contains(&writes),
             "{writes} writes of 20,000 at 90/10"
         );
-        for op in &chunk.ops {
+        for op in &batch.ops {
             let again = b.next_op();
             assert_eq!(
                 (op.id, op.value_bytes, op.kind),
@@ -179,11 +129,11 @@ mod tests {
 
     #[test]
     fn keys_lie_beside_their_operations() {
-        let mut chunk = Chunk::default();
-        fill_with_writes(&mix(), 5..8, &mut chunk);
+        let mut batch = Batch::default();
+        fill_with_writes(&mix(), 5..8, &mut batch);
         let mut key = [0u8; 16];
         key_into(6, &mut key);
-        assert_eq!((chunk.ops.len(), chunk.ops[1].id), (3, 6));
-        assert_eq!(chunk.key(1), key);
+        assert_eq!((batch.ops.len(), batch.ops[1].id), (3, 6));
+        assert_eq!(batch.key(1), key);
     }
 }

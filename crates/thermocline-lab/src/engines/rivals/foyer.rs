@@ -1,7 +1,7 @@
 //! foyer's in-memory cache: S3-FIFO (its own recommendation for hit ratio), weighter in bytes, shards enough
 //! that threads rarely meet.
 
-use super::super::subject::{Found, Reading, Subject};
+use super::super::engine::{Engine, Found, Reading};
 use super::{Key, Room};
 use bytes::Bytes;
 use foyer_memory::{Cache, CacheBuilder, CacheProperties, S3FifoConfig};
@@ -26,7 +26,7 @@ impl Foyer {
     }
 }
 
-impl Subject for Foyer {
+impl Engine for Foyer {
     #[inline]
     fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
         let entry = self.0.get(key)?;

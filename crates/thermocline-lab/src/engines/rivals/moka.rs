@@ -1,6 +1,6 @@
 //! moka's sync cache: W-TinyLFU, weigher in bytes.
 
-use super::super::subject::{Found, Reading, Subject};
+use super::super::engine::{Engine, Found, Reading};
 use super::{Key, Room};
 use bytes::Bytes;
 
@@ -19,7 +19,7 @@ impl Moka {
     }
 }
 
-impl Subject for Moka {
+impl Engine for Moka {
     #[inline]
     fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
         let value = self.0.get(key)?;

@@ -1,6 +1,6 @@
 //! quick_cache's sync cache: Clock-PRO, weighter in bytes, its default (fast) hasher and shard count.
 
-use super::super::subject::{Found, Reading, Subject};
+use super::super::engine::{Engine, Found, Reading};
 use super::{Key, Room};
 use ::quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use bytes::Bytes;
@@ -32,7 +32,7 @@ impl QuickCache {
     }
 }
 
-impl Subject for QuickCache {
+impl Engine for QuickCache {
     #[inline]
     fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
         let value = self.0.get(key)?;

@@ -1,7 +1,7 @@
 //! segcache: segments of 1 MiB (smaller in a small heap, larger where values need it), a table at half load so that its fixed buckets
 //! refuse few inserts, no expiry. The heap must be a multiple of the segment size.
 
-use super::super::subject::{Found, Reading, Subject};
+use super::super::engine::{Engine, Found, Reading};
 use super::Room;
 use ::segcache::Policy;
 use ::segcache::Value;
@@ -65,7 +65,7 @@ impl Segcache {
     }
 }
 
-impl Subject for Segcache {
+impl Engine for Segcache {
     #[inline]
     fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
         let item = self.0.get(key)?;

@@ -47,7 +47,7 @@ impl Found {
 }
 
 /// One engine, shared by all threads.
-pub trait Subject: Send + Sync {
+pub trait Engine: Send + Sync {
     fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found>;
 
     /// False if the engine refused it.
