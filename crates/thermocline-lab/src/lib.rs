@@ -1,6 +1,7 @@
 //! thermolab: measures caches beside each other.
 //!
 //! - `workload`: what is asked for: keys, sizes, popularity, the mix. Pure and seeded.
+//! - `trace`: recorded requests, read from files of the field's formats, and synthetic ones of known recipe.
 //! - `load`: a load generator for memcached and RESP servers.
 //! - `engines`: the same operation stream over our engine and its rivals, in child processes.
 //! - `bench`: one verb for each row of the project's target table.
@@ -20,5 +21,6 @@ pub mod point;
 pub mod report;
 pub mod run;
 pub mod subject;
+pub mod trace;
 pub mod units;
 pub mod workload;
