@@ -20,6 +20,7 @@ pub mod machine;
 pub mod point;
 pub mod report;
 pub mod run;
+pub mod settings;
 pub mod subject;
 pub mod trace;
 pub mod units;

@@ -1,7 +1,9 @@
-//! What every engine under measurement is asked, and nothing more: get, set, contains, and three figures.
+//! What every engine in this process is asked, and nothing more: get, set, contains, delete, and figures.
 //! Values are checked through this door too: a hit returns the value's first bytes.
 
 use crate::workload::{Stamp, STAMP_BYTES};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What a hit is made to do with the value.
 #[derive(
@@ -56,12 +58,25 @@ pub trait Engine: Send + Sync {
     /// Is the key there? Must not count as an access where the engine lets us ask so.
     fn contains(&self, key: &[u8]) -> bool;
 
+    /// Removes it; false if it was not there.
+    fn delete(&self, key: &[u8]) -> bool;
+
     /// Finish what the engine does later (queued evictions), before its state is read.
     fn settle(&self) {}
 
     /// What only some engines can say of themselves.
     fn own_figures(&self) -> OwnFigures {
         OwnFigures::default()
+    }
+
+    /// Figures it keeps anyway, by name: cheap enough to be asked a few times a second.
+    fn counters(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
+
+    /// Settings in force, and what it got.
+    fn facts(&self) -> BTreeMap<String, Value> {
+        BTreeMap::new()
     }
 }
 

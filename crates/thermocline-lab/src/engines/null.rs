@@ -22,6 +22,10 @@ impl Engine for Null {
         true
     }
 
+    fn delete(&self, _key: &[u8]) -> bool {
+        true
+    }
+
     fn contains(&self, _key: &[u8]) -> bool {
         false
     }

@@ -3,6 +3,8 @@
 use super::engine::{Engine, Found, OwnFigures, Reading};
 use super::spec::Spec;
 use anyhow::{Context, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use thermocline::{Cache, Config, PageMode};
 
 /// What one measuring thread owns beside its two value buffers, bytes: a batch, two histograms, a stack.
@@ -30,9 +32,18 @@ impl Ours {
             config.reserved_bytes = HARNESS_BYTES + spec.threads as u64 * buffers;
         }
         Ok(Ours {
-            cache: Cache::new(config).context("our engine refuses these settings")?,
             key_bytes: spec.mix.key_bytes as u64,
             keys: spec.mix.keys,
+            ..Ours::with(config)?
+        })
+    }
+
+    /// With any settings; [`Engine::own_figures`] then knows no keys to ask for.
+    pub fn with(config: Config) -> Result<Self> {
+        Ok(Ours {
+            cache: Cache::new(config).context("our engine refuses these settings")?,
+            key_bytes: 0,
+            keys: 0,
         })
     }
 
@@ -69,6 +80,10 @@ impl Engine for Ours {
         self.cache.set(key, value).is_ok()
     }
 
+    fn delete(&self, key: &[u8]) -> bool {
+        self.cache.delete(key)
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
         self.cache.contains(key)
     }
@@ -87,5 +102,75 @@ impl Engine for Ours {
             live_ratio: (stats.segment_bytes_total > 0)
                 .then(|| stats.live_bytes as f64 / stats.segment_bytes_total as f64),
         }
+    }
+
+    fn counters(&self) -> BTreeMap<String, f64> {
+        let s = self.cache.stats();
+        let totals = [
+            ("hits", s.hits),
+            ("misses", s.misses),
+            ("inserts", s.inserts),
+            ("replaced", s.replaced),
+            ("overwritten_in_place", s.overwritten_in_place),
+            ("deleted", s.deleted),
+            ("evicted", s.evicted),
+            ("expired", s.expired),
+            ("refused_room", s.refused_room),
+            ("refused_size", s.refused_size),
+            ("moved", s.moved),
+            ("moved_bytes", s.moved_bytes),
+            ("inserted_bytes", s.inserted_bytes),
+            ("refaults", s.refaults),
+            ("scanned", s.scanned),
+            ("segments_drained", s.segments_drained),
+            ("segments_compacted", s.segments_compacted),
+            ("segments_relinked", s.segments_relinked),
+            ("direct_passes", s.direct_passes),
+            ("reclaim_stalled", s.reclaim_stalled),
+            ("read_retries", s.read_retries),
+            ("index_lock_waits", s.index_lock_waits),
+        ];
+        let gauges = [
+            ("items", s.items),
+            ("memory_bytes", s.memory_bytes),
+            ("charged_bytes", s.charged_bytes),
+            ("reserved_bytes", s.reserved_bytes),
+            ("table_bytes", s.table_bytes),
+            ("index_bytes", s.index_bytes),
+            ("ghost_bytes", s.ghost_bytes),
+            ("segment_bytes_total", s.segment_bytes_total),
+            ("segments_free", s.segments_free),
+            ("segments", s.segments),
+            ("probation_segments", s.probation_segments),
+            ("main_segments", s.main_segments),
+            ("live_bytes", s.live_bytes),
+            ("used_bytes", s.used_bytes),
+            ("condemned_bytes", s.condemned_bytes),
+            ("generation", s.generation),
+        ];
+        let totals = totals.map(|(name, value)| (format!("engine_{name}_total"), value));
+        let gauges = gauges.map(|(name, value)| (format!("engine_{name}"), value));
+        totals
+            .into_iter()
+            .chain(gauges)
+            .map(|(name, value)| (name, value as f64))
+            .collect()
+    }
+
+    fn facts(&self) -> BTreeMap<String, Value> {
+        let mode = format!("{:?}", self.cache.page_mode()).to_lowercase();
+        let item_size_max = self.cache.item_size_max();
+        [
+            ("page_mode".to_string(), Value::from(mode)),
+            (
+                "item_size_max_bytes".to_string(),
+                Value::from(item_size_max),
+            ),
+            (
+                "segment_bytes".to_string(),
+                Value::from(self.cache.stats().segment_bytes),
+            ),
+        ]
+        .into()
     }
 }

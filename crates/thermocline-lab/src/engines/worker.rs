@@ -205,6 +205,10 @@ mod tests {
         fn contains(&self, key: &[u8]) -> bool {
             self.items.lock().unwrap().contains_key(key)
         }
+
+        fn delete(&self, key: &[u8]) -> bool {
+            self.items.lock().unwrap().remove(key).is_some()
+        }
     }
 
     fn spec() -> Spec {

@@ -124,11 +124,14 @@ impl Batch {
     }
 
     /// The value the workload gave; `None` if the subject's worker is to make one of `value_bytes` with the
-    /// key's stamp in front.
+    /// key's stamp in front. Of a read: what is written if it misses and is to be filled.
     #[inline]
     pub fn value(&self, index: usize) -> Option<&[u8]> {
-        (!self.value_ends.is_empty() && self.ops[index].kind != Kind::Read)
-            .then(|| span(&self.values, &self.value_ends, index))
+        if self.value_ends.is_empty() {
+            return None;
+        }
+        let value = span(&self.values, &self.value_ends, index);
+        (!value.is_empty() || self.ops[index].value_bytes == 0).then_some(value)
     }
 
     /// Adds an operation whose key is `key_bytes` long and written by `key`; returns its index.

@@ -39,6 +39,10 @@ impl Engine for Foyer {
         true
     }
 
+    fn delete(&self, key: &[u8]) -> bool {
+        self.0.remove(key).is_some()
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
         self.0.contains(key)
     }

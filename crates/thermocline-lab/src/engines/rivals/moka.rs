@@ -32,6 +32,10 @@ impl Engine for Moka {
         true
     }
 
+    fn delete(&self, key: &[u8]) -> bool {
+        self.0.remove(key).is_some()
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
         self.0.contains_key(key)
     }

@@ -45,6 +45,10 @@ impl Engine for QuickCache {
         true
     }
 
+    fn delete(&self, key: &[u8]) -> bool {
+        self.0.remove(key).is_some()
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
         self.0.contains_key(key)
     }

@@ -80,6 +80,10 @@ impl Engine for Segcache {
         self.0.insert(key, value, None, Duration::ZERO).is_ok()
     }
 
+    fn delete(&self, key: &[u8]) -> bool {
+        self.0.delete(key)
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
         self.0.get_no_freq_incr(key).is_some()
     }

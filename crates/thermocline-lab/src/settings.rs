@@ -1,0 +1,278 @@
+//! A table of settings, read key by key: what nobody asked for is refused at the end, with the nearest known
+//! name. Every error names the full key (`subject.memory`), what stands there and what may.
+//!
+//! Values are JSON's: TOML files and command lines are turned into it before they come here.
+
+use crate::units::{parse_bytes, parse_count, parse_duration};
+use anyhow::{bail, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The settings of one part, by key.
+pub type Table = BTreeMap<String, Value>;
+
+/// A table being read.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    path: String,
+    values: Table,
+    known: Vec<&'static str>,
+}
+
+impl Settings {
+    /// `path` is what stands before each key in messages: `subject`.
+    pub fn new(path: impl Into<String>, values: Table) -> Self {
+        Settings {
+            path: path.into(),
+            values,
+            known: Vec::new(),
+        }
+    }
+
+    /// The value of `key`, if there is one.
+    pub fn take(&mut self, key: &'static str) -> Option<Value> {
+        self.known.push(key);
+        self.values.remove(key)
+    }
+
+    fn wrong(&self, key: &str, value: &Value, wanted: &str) -> anyhow::Error {
+        anyhow::anyhow!("`{}` = {value}: {wanted}", self.name(key))
+    }
+
+    /// The key as the user writes it.
+    pub fn name(&self, key: &str) -> String {
+        match self.path.as_str() {
+            "" => key.to_string(),
+            path => format!("{path}.{key}"),
+        }
+    }
+
+    /// A string.
+    pub fn text(&mut self, key: &'static str) -> Result<Option<String>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.wrong(key, &other, "write a string in quotes")),
+        }
+    }
+
+    /// What `parse` makes of a string or number; its message goes to the user.
+    pub fn parsed<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let text = match &value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            other => return Err(self.wrong(key, other, "write a string or a number")),
+        };
+        match parse(&text) {
+            Ok(parsed) => Ok(Some(parsed)),
+            Err(why) => bail!("`{}`: {why}", self.name(key)),
+        }
+    }
+
+    /// Bytes: a number, or `"64MiB"`.
+    pub fn bytes(&mut self, key: &'static str) -> Result<Option<u64>> {
+        self.parsed(key, parse_bytes)
+    }
+
+    /// A count: a number, or `"10M"`.
+    pub fn count(&mut self, key: &'static str) -> Result<Option<u64>> {
+        self.parsed(key, parse_count)
+    }
+
+    /// A duration: seconds as a number, or `"200ms"`.
+    pub fn duration(&mut self, key: &'static str) -> Result<Option<Duration>> {
+        self.parsed(key, parse_duration)
+    }
+
+    /// A finite number.
+    pub fn number(&mut self, key: &'static str) -> Result<Option<f64>> {
+        self.parsed(key, |text| {
+            let number: f64 = text
+                .parse()
+                .map_err(|_| format!("`{text}` is not a number"))?;
+            if !number.is_finite() {
+                return Err(format!("`{text}` is not a finite number"));
+            }
+            Ok(number)
+        })
+    }
+
+    pub fn truth(&mut self, key: &'static str) -> Result<Option<bool>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Bool(truth)) => Ok(Some(truth)),
+            Some(other) => Err(self.wrong(key, &other, "write true or false")),
+        }
+    }
+
+    /// One of a few words.
+    pub fn choice<T: Copy>(
+        &mut self,
+        key: &'static str,
+        choices: &[(&'static str, T)],
+    ) -> Result<Option<T>> {
+        let Some(text) = self.text(key)? else {
+            return Ok(None);
+        };
+        match choices.iter().find(|(name, _)| *name == text) {
+            Some((_, choice)) => Ok(Some(*choice)),
+            None => {
+                let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+                bail!("`{}`: {}", self.name(key), unknown(&text, &names))
+            }
+        }
+    }
+
+    /// A list of strings; one string alone is split at spaces.
+    pub fn words(&mut self, key: &'static str) -> Result<Option<Vec<String>>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => {
+                Ok(Some(text.split_whitespace().map(str::to_string).collect()))
+            }
+            Some(Value::Array(items)) => items
+                .iter()
+                .map(|item| match item {
+                    Value::String(text) => Ok(text.clone()),
+                    Value::Number(number) => Ok(number.to_string()),
+                    other => Err(self.wrong(key, other, "write a list of strings")),
+                })
+                .collect::<Result<_>>()
+                .map(Some),
+            Some(other) => Err(self.wrong(key, &other, "write a list of strings")),
+        }
+    }
+
+    /// All that is left, whatever its keys: for parts that hand settings on.
+    pub fn rest(&mut self) -> Table {
+        std::mem::take(&mut self.values)
+    }
+
+    /// Refuses what nobody asked for.
+    pub fn finish(self) -> Result<()> {
+        match self.values.keys().next() {
+            None => Ok(()),
+            Some(key) => bail!("`{}`: {}", self.name(key), unknown(key, &self.known)),
+        }
+    }
+}
+
+/// `unknown word; did you mean ...` or the list of what there is.
+pub fn unknown(word: &str, known: &[&str]) -> String {
+    match nearest(word, known) {
+        Some(near) => format!("unknown name `{word}`; did you mean `{near}`?"),
+        None => {
+            let mut names = known.to_vec();
+            names.sort_unstable();
+            names.dedup();
+            format!("unknown name `{word}`; there are: {}", names.join(", "))
+        }
+    }
+}
+
+/// The known name that few edits away lies nearest to `word`.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let near_enough = (word.chars().count() / 3).max(1) + 1;
+    known
+        .iter()
+        .map(|name| (edits(word, name), *name))
+        .filter(|(distance, _)| *distance <= near_enough)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours between two words, letters' case aside.
+fn edits(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(64).flat_map(char::to_lowercase).collect();
+    let b: Vec<char> = b.chars().take(64).flat_map(char::to_lowercase).collect();
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    rows[0] = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = least;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn settings(values: Value) -> Settings {
+        Settings::new("subject", serde_json::from_value(values).unwrap())
+    }
+
+    #[test]
+    fn values_are_read_in_their_units() {
+        let mut s = settings(json!({
+            "memory": "64MiB", "keys": 1000, "wait": "5ms", "rate": 1.5, "fill": true,
+            "policy": "lru", "flags": ["-a", 3], "words": "x  y"
+        }));
+        assert_eq!(s.bytes("memory").unwrap(), Some(64 << 20));
+        assert_eq!(s.count("keys").unwrap(), Some(1000));
+        assert_eq!(s.duration("wait").unwrap(), Some(Duration::from_millis(5)));
+        assert_eq!(s.number("rate").unwrap(), Some(1.5));
+        assert_eq!(s.truth("fill").unwrap(), Some(true));
+        let choices = [("fifo", 1), ("lru", 2)];
+        assert_eq!(s.choice("policy", &choices).unwrap(), Some(2));
+        assert_eq!(s.words("flags").unwrap().unwrap(), ["-a", "3"]);
+        assert_eq!(s.words("words").unwrap().unwrap(), ["x", "y"]);
+        assert_eq!(s.text("absent").unwrap(), None);
+        s.finish().unwrap();
+    }
+
+    #[test]
+    fn errors_name_the_key_and_suggest() {
+        let mut s = settings(json!({ "memroy": "1GiB" }));
+        s.bytes("memory").unwrap();
+        let error = s.finish().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`subject.memroy`: unknown name `memroy`; did you mean `memory`?"
+        );
+        let error = settings(json!({ "memory": true })).bytes("memory");
+        assert!(error.unwrap_err().to_string().contains("subject.memory"));
+        let error = settings(json!({ "policy": "lru2" }))
+            .choice("policy", &[("lru", ()), ("fifo", ())])
+            .unwrap_err();
+        assert!(error.to_string().contains("did you mean `lru`"), "{error}");
+        let error = settings(json!({ "policy": "clockwork" }))
+            .choice("policy", &[("lru", ()), ("fifo", ())])
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("there are: fifo, lru"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn near_is_a_few_edits() {
+        let known = ["subject", "workload", "seed", "repeats"];
+        for (word, near) in [
+            ("sbuject", Some("subject")),
+            ("Workloads", Some("workload")),
+            ("repeat", Some("repeats")),
+            ("xyzzy", None),
+        ] {
+            assert_eq!(nearest(word, &known), near, "{word}");
+        }
+    }
+}
