@@ -14,6 +14,7 @@
 //! a key compare and a segment walk need no validation. Everything behind the key may be torn while
 //! LOCK is set or the version moves on; readers copy first and compare headers afterwards.
 
+mod bare;
 mod change;
 mod layout;
 #[cfg(all(test, not(shuttle)))]
@@ -193,6 +194,7 @@ impl Fields {
             && self.marks.map(MarkWord::verdicts) == other.marks.map(MarkWord::verdicts)
     }
 
+    #[inline(always)]
     fn options(&self) -> u8 {
         let bit = |present: bool, bit: u8| if present { bit } else { 0 };
         bit(self.marks.is_some(), OPT_MARKS)
@@ -298,6 +300,12 @@ pub(crate) struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
+    /// A small record without optional fields, but for the marks.
+    #[inline(always)]
+    pub(crate) fn is_bare(&self) -> bool {
+        self.small && self.options & !OPT_MARKS == 0
+    }
+
     #[inline(always)]
     pub(crate) fn new(record: Record<'a>) -> Measured<'a> {
         let options = record.fields.options();
@@ -316,6 +324,7 @@ impl<'a> Measured<'a> {
     }
 }
 
+#[inline(always)]
 fn token_bit(new: &Measured<'_>) -> u32 {
     match new.token_out {
         true => Header::TOKEN_OUT,

@@ -84,18 +84,18 @@ impl Counters {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&self, pin: &Pin, counter: Counter, by: u64) {
         let cell = &self.block(pin).0[counter as usize];
         cell.store(cell.load(Ordering::Relaxed) + by, Ordering::Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn one(&self, pin: &Pin, counter: Counter) {
         self.add(pin, counter, 1);
     }
 
-    #[inline]
+    #[inline(always)]
     fn block(&self, pin: &Pin) -> &Block {
         let chunk = self.chunks[pin.number() / CHUNK].get_or_init(|| {
             (0..CHUNK)

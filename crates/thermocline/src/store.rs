@@ -245,11 +245,17 @@ impl Store {
         }
     }
 
+    /// Whether a flush that was carried out has made the item invisible.
+    #[inline(always)]
+    pub(crate) fn is_flushed(&self, place: Place) -> bool {
+        let flushed = self.flush.birth.load(Ordering::Acquire);
+        flushed != 0 && self.segments.of(place).birth() <= flushed
+    }
+
     /// Whether an item is no longer to be seen: expired, idle or flushed.
     #[inline(always)]
     pub(crate) fn is_gone(&self, place: Place, fields: &Fields) -> bool {
-        let flushed = self.flush.birth.load(Ordering::Acquire);
-        if flushed != 0 && self.segments.of(place).birth() <= flushed {
+        if self.is_flushed(place) {
             return true;
         }
         let timed = fields.expires_ms != 0 || self.idle_s != 0;

@@ -8,6 +8,7 @@ mod large;
 mod options;
 mod read;
 mod scan;
+mod short;
 mod update;
 mod value;
 mod version;

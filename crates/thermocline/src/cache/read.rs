@@ -1,5 +1,6 @@
 //! Reading: find, copy or hold, validate. Takes no lock and writes nothing but the slot's counter.
 
+use super::short::ShortRead;
 use super::value::{pooled_buffer, return_buffer, Guard, Meta, ReadSink, Want, PIECE_AT};
 use super::{Cache, Inner};
 use crate::item::{Kind, MarkWord, PLAIN_MAX};
@@ -34,12 +35,36 @@ impl Cache {
     /// where they lie. Locks nothing; allocates where the pool is empty.
     pub fn get(&self, key: &[u8]) -> Option<Guard> {
         let hash = self.inner.store.hash(key);
-        self.get_as(hash, key, Want::default())
+        let mut buffer = pooled_buffer();
+        match self.inner.read_short(hash, key, &mut buffer) {
+            ShortRead::Copied {
+                value_bytes,
+                stored_bytes,
+            } => {
+                let meta = ShortRead::meta(value_bytes, stored_bytes);
+                Some(Guard::copied(meta, buffer))
+            }
+            ShortRead::Miss => {
+                return_buffer(buffer);
+                None
+            }
+            ShortRead::Other => self.get_into_guard(hash, key, Want::default(), buffer),
+        }
     }
 
     /// `get` that says what to do beside reading.
     pub(crate) fn get_as(&self, hash: u64, key: &[u8], want: Want) -> Option<Guard> {
-        let mut buffer = pooled_buffer();
+        self.get_into_guard(hash, key, want, pooled_buffer())
+    }
+
+    #[inline(never)]
+    fn get_into_guard(
+        &self,
+        hash: u64,
+        key: &[u8],
+        want: Want,
+        mut buffer: Vec<u8>,
+    ) -> Option<Guard> {
         match self.inner.read(hash, key, want, PLAIN_MAX, &mut buffer) {
             Read::Copied(meta) => Some(Guard::copied(meta, buffer)),
             Read::Held(guard) => {
@@ -64,6 +89,18 @@ impl Cache {
     /// Appends the value of `key` to `buffer`, whatever its size.
     pub fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Option<Meta> {
         let hash = self.inner.store.hash(key);
+        match self.inner.read_short(hash, key, buffer) {
+            ShortRead::Copied {
+                value_bytes,
+                stored_bytes,
+            } => Some(ShortRead::meta(value_bytes, stored_bytes)),
+            ShortRead::Miss => None,
+            ShortRead::Other => self.get_into_long(hash, key, buffer),
+        }
+    }
+
+    #[inline(never)]
+    fn get_into_long(&self, hash: u64, key: &[u8], buffer: &mut Vec<u8>) -> Option<Meta> {
         match self
             .inner
             .read(hash, key, Want::default(), COPY_MAX, buffer)

@@ -9,11 +9,12 @@
 //! the index is full (reclaim an extent). A refused `set` leaves no old value behind.
 
 use super::options::{Expiry, Mode, SetOptions, Stored};
+use super::short::ShortWrite;
 use super::{Cache, Inner};
 use crate::config::Cause;
 use crate::error::Error;
 use crate::index::{Found, Publish};
-use crate::item::{Fields, MarkWord, Measured, Record, EXPIRY_MAX_MS};
+use crate::item::{Fields, MarkWord, Measured, Record, EXPIRY_MAX_MS, PLAIN_MAX};
 use crate::location::Place;
 use crate::mem::Pin;
 use crate::metrics::Counter;
@@ -32,8 +33,36 @@ const ROOM_TRIES_MAX: u32 = 1000;
 impl Cache {
     /// Stores `value` under `key`. Overwrites in place where the old item has the room. Copies once.
     pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.set_with(key, value, &SetOptions::default())
-            .map(|_| ())
+        let inner = &self.inner;
+        inner.begin_write(key)?;
+        if !inner.stores_bare(key, value) {
+            return self
+                .set_with(key, value, &SetOptions::default())
+                .map(|_| ());
+        }
+        let hash = inner.store.hash(key);
+        let mut is_absent = false;
+        if inner.may_write_short() {
+            match inner.overwrite_short(hash, key, value, None, false) {
+                ShortWrite::Done(_) => return Ok(()),
+                ShortWrite::Absent => is_absent = true,
+                ShortWrite::Other => {}
+            }
+        }
+        self.set_bare(hash, key, value, is_absent)
+    }
+
+    #[inline(never)]
+    fn set_bare(&self, hash: u64, key: &[u8], value: &[u8], is_absent: bool) -> Result<(), Error> {
+        let fields = Fields::default();
+        let new = Measured::new(Record { key, fields, value });
+        let stored = self
+            .inner
+            .store_hashed(hash, &new, Condition::Always, is_absent);
+        if stored.is_err() {
+            self.refuse(key, Mode::Set);
+        }
+        stored.map(|_| ())
     }
 
     /// Stores `value` on a condition, with flags and expiry. An error of a plain `Set` has removed the
@@ -228,6 +257,17 @@ impl Inner {
         Err(Error::ValueTooLarge { bytes, max })
     }
 
+    /// Whether a value stored without options becomes a small item without optional fields.
+    #[inline(always)]
+    fn stores_bare(&self, key: &[u8], value: &[u8]) -> bool {
+        let small = key.len() + value.len() <= PLAIN_MAX - 4;
+        small
+            && value.len() as u64 <= self.item_size_max.load(Ordering::Relaxed)
+            && !self.store.marks
+            && self.time_to_live.is_none()
+            && self.store.flush.dark_from_ms.load(Ordering::Relaxed) == u64::MAX
+    }
+
     /// Whether a record is kept as a list of chunks.
     #[inline(always)]
     pub(crate) fn is_large(&self, new: &Measured<'_>) -> bool {
@@ -269,13 +309,35 @@ impl Inner {
     }
 
     /// Stores a record that fits one piece.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store_record(
         self: &Arc<Inner>,
         new: &Measured<'_>,
         condition: Condition,
     ) -> Result<Stored, Error> {
         let hash = self.store.hash(new.record.key);
+        let mut is_absent = false;
+        if condition == Condition::Always && new.is_bare() && self.may_write_short() {
+            let Record { key, value, fields } = new.record;
+            match self.overwrite_short(hash, key, value, fields.marks, new.token_out) {
+                ShortWrite::Done(token) => return Ok(Stored::Stored(token)),
+                ShortWrite::Absent => is_absent = true,
+                ShortWrite::Other => {}
+            }
+        }
+        self.store_hashed(hash, new, condition, is_absent)
+    }
+
+    /// Stores a record that could not be stored the short way. `is_absent`: the key was looked up a moment
+    /// ago and not found, so the first try appends at once (the index looks again when it publishes).
+    #[inline(never)]
+    fn store_hashed(
+        self: &Arc<Inner>,
+        hash: u64,
+        new: &Measured<'_>,
+        condition: Condition,
+        is_absent: bool,
+    ) -> Result<Stored, Error> {
         let mut write = Write {
             hash,
             new,
@@ -283,7 +345,11 @@ impl Inner {
             rejected: Rejected::default(),
             gone: None,
         };
-        match self.try_store(&mut write) {
+        let first = match is_absent {
+            true => self.append_record(&self.store.pin(), None, &mut write),
+            false => self.try_store(&mut write),
+        };
+        match first {
             Try::Done(stored) if write.gone.is_none() => Ok(stored),
             outcome => self.store_slowly(&mut write, outcome),
         }

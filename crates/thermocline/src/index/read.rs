@@ -49,14 +49,7 @@ impl Index {
         if found.is_some() {
             return found;
         }
-        let code = view.block().code(view.home);
-        if code > 0 {
-            let found = view.search_bucket(1, &mut matches);
-            if found.is_some() {
-                return found;
-            }
-        }
-        if code <= 1 && still(words.u64(index * 8), word) {
+        if view.block().code(view.home) == 0 && still(words.u64(index * 8), word) {
             return None;
         }
         self.find_beyond(hash, word, &mut matches)
@@ -78,9 +71,8 @@ impl Index {
         }
     }
 
-    /// Home and, if its code says so, the next bucket have been searched. Takes few arguments, and
+    /// Home has been searched (where 97 % of the items lie). Takes few arguments, and
     /// computes the rest again, so that the inlined part keeps its values in registers.
-    #[cold]
     #[inline(never)]
     fn find_beyond(
         &self,
@@ -90,7 +82,7 @@ impl Index {
     ) -> Option<Found> {
         let (index, tag) = split_hash(hash, self.words);
         let view = View::new(self.region().words(), word, tag);
-        let found = view.search(2, matches);
+        let found = view.search(1, matches);
         if found.is_some() || still(self.word(WordId::coarse(index)), word) {
             return found;
         }

@@ -51,7 +51,7 @@ impl Item<'_> {
     }
 
     #[inline]
-    fn write_slack(&self, reserved: usize, slack: usize) {
+    pub(super) fn write_slack(&self, reserved: usize, slack: usize) {
         debug_assert!(slack <= SLACK_MAX);
         if slack <= 255 {
             self.region.copy_in(self.at + reserved - 1, &[slack as u8]);

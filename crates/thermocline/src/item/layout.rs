@@ -131,7 +131,7 @@ impl Item<'_> {
     }
 
     #[inline(always)]
-    fn slack_bytes(&self, reserved: usize) -> usize {
+    pub(super) fn slack_bytes(&self, reserved: usize) -> usize {
         let last = self
             .region
             .u32(self.at + reserved - 4)

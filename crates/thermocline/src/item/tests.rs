@@ -179,3 +179,55 @@ fn long_items_chunks_and_fillers_walk() {
         assert_eq!((layout.kind, layout.reserved), (Kind::Filler, reserved));
     }
 }
+
+#[test]
+fn the_short_way_sees_and_writes_what_the_long_way_does() {
+    let region = region();
+    let item = Item::at(&region, 64);
+    for key_bytes in [1, 3, 4, 16, 255] {
+        for (value_bytes, bits) in [(0, 0), (0, 1), (1, 0), (100, 1), (101, 0), (1500, 1)] {
+            let (key, value) = (vec![b'k'; key_bytes], vec![0xA5; value_bytes]);
+            let fields = fields(bits);
+            let first = Record {
+                key: &key,
+                fields,
+                value: &value,
+            };
+            item.write_small(&Measured::new(first));
+            let marked = bits == 1;
+            assert!(item.bare(key_bytes, !marked).is_none());
+            let reserved = item.reserved(item.header());
+            for len in (0..value_bytes + 8).step_by(7).chain([value_bytes]) {
+                let new = vec![len as u8; len];
+                let record = Record {
+                    value: &new,
+                    ..first
+                };
+                let bare = item.bare(key_bytes, marked).expect("a bare item");
+                let fits = item.fits(item.header(), &Measured::new(record));
+                let slack = bare.slack_under(len);
+                // The long way counts in units of 4 bytes.
+                assert_eq!(slack.is_some(), fits, "{key_bytes} {value_bytes} {len}");
+                let Some(slack) = slack else { continue };
+                assert!(bare.try_lock());
+                assert!(item.bare(key_bytes, marked).is_none(), "locked");
+                bare.overwrite(record.fields.marks, &new, slack, false);
+                assert!(!bare.is_still(), "a new version");
+                check(&item, &record);
+                let bare = item.bare(key_bytes, marked).expect("still bare");
+                assert_eq!(bare.value_bytes(), len);
+                assert_eq!(bare.reserved(), reserved);
+                let mut copy = Vec::new();
+                bare.append_value(len, &mut copy);
+                assert_eq!(copy, new);
+            }
+        }
+    }
+    let optioned = Record {
+        key: b"key",
+        fields: fields(2),
+        value: b"value",
+    };
+    item.write_small(&Measured::new(optioned));
+    assert!(item.bare(3, false).is_none() && item.bare(3, true).is_none());
+}

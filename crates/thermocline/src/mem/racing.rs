@@ -29,7 +29,19 @@ mod imp {
             return;
         }
         let mut left = len;
-        while left >= 32 {
+        while left >= 64 {
+            // SAFETY: at least 64 bytes are left on both sides.
+            unsafe {
+                asm!("movups {a}, [{f}]", "movups {b}, [{f} + 16]", "movups {c}, [{f} + 32]", "movups {d}, [{f} + 48]",
+                     "movups [{t}], {a}", "movups [{t} + 16], {b}", "movups [{t} + 32], {c}", "movups [{t} + 48], {d}",
+                     a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                     f = in(reg) from, t = in(reg) to, options(nostack, preserves_flags));
+                from = from.add(64);
+                to = to.add(64);
+            }
+            left -= 64;
+        }
+        if left >= 32 {
             // SAFETY: at least 32 bytes are left on both sides.
             unsafe {
                 asm!("movups {a}, [{f}]", "movups {b}, [{f} + 16]", "movups [{t}], {a}", "movups [{t} + 16], {b}",
@@ -125,24 +137,26 @@ mod imp {
     /// `at` must be readable for `other.len()` bytes; nobody may write there by plain stores.
     #[inline(always)]
     pub(crate) unsafe fn equals(at: *const u8, other: &[u8]) -> bool {
-        let len = other.len();
-        let word = |i: usize| u64::from_le_bytes(other[i..i + 8].try_into().expect("8 bytes"));
-        let half = |i: usize| u32::from_le_bytes(other[i..i + 4].try_into().expect("4 bytes"));
-        // SAFETY: every load lies inside 0..len, which the caller vouches for.
+        let (len, to) = (other.len(), other.as_ptr());
+        // SAFETY: every load lies inside 0..len, which is `other`'s length and what the caller vouches for.
         unsafe {
-            if len >= 8 {
+            let words = |i: usize| load64(at.add(i)) == to.add(i).cast::<u64>().read_unaligned();
+            let halves = |i: usize| load32(at.add(i)) == to.add(i).cast::<u32>().read_unaligned();
+            if len > 16 {
                 let mut i = 0;
-                while i + 8 <= len {
-                    if load64(at.add(i)) != word(i) {
+                while i + 8 < len {
+                    if !words(i) {
                         return false;
                     }
                     i += 8;
                 }
-                i == len || load64(at.add(len - 8)) == word(len - 8)
+                words(len - 8)
+            } else if len >= 8 {
+                words(0) && words(len - 8)
             } else if len >= 4 {
-                load32(at) == half(0) && load32(at.add(len - 4)) == half(len - 4)
+                halves(0) && halves(len - 4)
             } else {
-                (0..len).all(|i| load8(at.add(i)) == other[i])
+                (0..len).all(|i| load8(at.add(i)) == *to.add(i))
             }
         }
     }

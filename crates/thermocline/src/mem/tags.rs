@@ -31,6 +31,7 @@ impl Region {
 
 #[cfg(all(target_arch = "x86_64", not(miri), not(shuttle)))]
 mod sse2 {
+    use super::super::region::outside;
     use super::{Region, BUCKET_BYTES};
     use std::arch::asm;
     use std::arch::x86_64::*;
@@ -61,7 +62,9 @@ mod sse2 {
         #[inline(always)]
         pub(crate) fn u64(self, offset: usize) -> &'a AtomicU64 {
             // Regions are whole multiples of 2 MiB: an aligned word that starts inside ends inside.
-            assert!(offset % 8 == 0 && offset < self.bytes, "outside the region");
+            if offset % 8 != 0 || offset >= self.bytes {
+                outside();
+            }
             // SAFETY: in bounds and aligned, mapped for the life of the region; index regions are
             // only ever accessed as atomic words.
             unsafe { &*with_exposed_provenance(self.base + offset) }
@@ -70,10 +73,9 @@ mod sse2 {
         /// The bucket at `offset`, a multiple of 64.
         #[inline(always)]
         pub(crate) fn bucket(self, offset: usize) -> Bucket<'a> {
-            assert!(
-                offset % BUCKET_BYTES == 0 && offset < self.bytes,
-                "outside the region"
-            );
+            if offset % BUCKET_BYTES != 0 || offset >= self.bytes {
+                outside();
+            }
             Bucket {
                 address: self.base + offset,
                 region: PhantomData,

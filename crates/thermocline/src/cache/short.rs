@@ -1,0 +1,128 @@
+//! The short ways: reading and overwriting bare items (small, no optional field but the marks).
+//!
+//! They are what the general ways of `read` and `write` come to when there is neither an expiry nor a
+//! condition nor a listener to look at: half the instructions for the calls most caches live on. Whatever
+//! is not that simple is left to the general way, which looks again from the start.
+
+use super::{Inner, Meta};
+use crate::item::MarkWord;
+use crate::location::UNIT_BYTES;
+use crate::metrics::Counter;
+use crate::sync::Ordering;
+
+/// What came of a short read.
+pub(super) enum ShortRead {
+    /// The value was appended; the facts of its item.
+    Copied {
+        value_bytes: u32,
+        stored_bytes: u32,
+    },
+    Miss,
+    /// Go the long way.
+    Other,
+}
+
+/// What came of a short overwrite.
+pub(super) enum ShortWrite {
+    /// Done; the token of the new version, where it was asked for.
+    Done(Option<u64>),
+    /// No item has the key. (One may have it meanwhile.)
+    Absent,
+    /// Go the long way.
+    Other,
+}
+
+impl ShortRead {
+    pub(super) fn meta(value_bytes: u32, stored_bytes: u32) -> Meta {
+        Meta {
+            value_bytes: value_bytes as usize,
+            stored_bytes: stored_bytes as usize,
+            ..Meta::default()
+        }
+    }
+}
+
+impl Inner {
+    /// Appends the value of a bare item without marks to `buffer`, counts the read and its access.
+    #[inline]
+    pub(super) fn read_short(&self, hash: u64, key: &[u8], buffer: &mut Vec<u8>) -> ShortRead {
+        let store = &self.store;
+        let pin = store.pin();
+        let Some(found) = store.find(hash, key) else {
+            store.counters.one(&pin, Counter::Misses);
+            return ShortRead::Miss;
+        };
+        let place = found.slot.place();
+        let Some(bare) = store.item(place).bare(key.len(), false) else {
+            return ShortRead::Other;
+        };
+        let due = store.flush.due_ms.load(Ordering::Relaxed);
+        if due != u64::MAX || store.is_flushed(place) {
+            return ShortRead::Other;
+        }
+        let (before, bytes) = (buffer.len(), bare.value_bytes());
+        bare.append_value(bytes, buffer);
+        if !bare.is_still() {
+            buffer.truncate(before);
+            store.counters.one(&pin, Counter::ReadRetries);
+            return ShortRead::Other;
+        }
+        store.index.bump(&found);
+        self.sample(hash, key);
+        store.counters.one(&pin, Counter::Hits);
+        ShortRead::Copied {
+            value_bytes: bytes as u32,
+            stored_bytes: bare.reserved() as u32,
+        }
+    }
+
+    /// Whether a bare record that is stored in any case may try `overwrite_short`: nobody is to be told of the
+    /// old value, and no item can be over for having been idle.
+    #[inline(always)]
+    pub(super) fn may_write_short(&self) -> bool {
+        self.store.listener.is_none() && self.store.idle_s == 0
+    }
+
+    /// Overwrites a bare item by a bare record in place, where it has the room. The caller has carried out
+    /// a flush that is due.
+    #[inline(never)]
+    pub(super) fn overwrite_short(
+        &self,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        marks: Option<MarkWord>,
+        token_out: bool,
+    ) -> ShortWrite {
+        let store = &self.store;
+        let pin = store.pin();
+        let Some(found) = store.find(hash, key) else {
+            return ShortWrite::Absent;
+        };
+        let place = found.slot.place();
+        let Some(bare) = store.item(place).bare(key.len(), marks.is_some()) else {
+            return ShortWrite::Other;
+        };
+        let Some(slack) = bare.slack_under(value.len()) else {
+            return ShortWrite::Other;
+        };
+        if !bare.try_lock() {
+            return ShortWrite::Other;
+        }
+        // Under the lock: a mover freezes before it reads, a flush raises its mark before it answers.
+        if !store.segments.of(place).writable() || store.is_flushed(place) {
+            bare.unlock();
+            return ShortWrite::Other;
+        }
+        bare.overwrite(marks, value, slack, token_out);
+        store.index.bump(&found);
+        let counter = match slack < UNIT_BYTES {
+            true => Counter::EqualSizeInPlace,
+            false => Counter::OtherInPlace,
+        };
+        store.counters.one(&pin, counter);
+        let version = bare.version() + 1;
+        let token = token_out.then(|| store.segments.token(place, version));
+        ShortWrite::Done(token)
+    }
+}

@@ -1,0 +1,136 @@
+//! The short way to a bare item: a small one whose only optional field can be the marks' word. Most are.
+//!
+//! Its header and the length of its key, which the caller has compared, say all there is to know, so
+//! nothing is gathered first. Layout and order of steps are those of `layout` and `change`.
+
+use super::{Header, Item, MarkWord, SLACK_MAX, VERSION_MAX};
+use crate::sync::{fence, AtomicU32, Ordering};
+
+/// Where the key of a bare item starts.
+const KEY_AT: usize = 4;
+
+/// A bare item as its header was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Bare<'a> {
+    item: Item<'a>,
+    word: &'a AtomicU32,
+    header: Header,
+    /// Where the value starts, relative to the item.
+    value_at: usize,
+}
+
+impl<'a> Item<'a> {
+    /// This item if it is bare, with or without marks, and nobody is writing it. `key_bytes`: its key's.
+    #[inline(always)]
+    pub(crate) fn bare(self, key_bytes: usize, marked: bool) -> Option<Bare<'a>> {
+        let word = self.word();
+        let header = Header(word.load(Ordering::Acquire));
+        if header.is_long() || header.0 & (Header::LOCK | Header::OPTIONS) != 0 {
+            return None;
+        }
+        if header.marked() != marked {
+            return None;
+        }
+        let value_at = match marked {
+            false => KEY_AT + key_bytes,
+            true => (KEY_AT + key_bytes).next_multiple_of(4) + 4,
+        };
+        Some(Bare {
+            item: self,
+            word,
+            header,
+            value_at,
+        })
+    }
+}
+
+impl Bare<'_> {
+    #[inline(always)]
+    pub(crate) fn version(&self) -> u32 {
+        self.header.version()
+    }
+
+    /// Bytes the item takes.
+    #[inline(always)]
+    pub(crate) fn reserved(&self) -> usize {
+        4 * self.header.units()
+    }
+
+    /// Bytes of the value. Validate afterwards (`is_still`): slack that is being written can say anything.
+    #[inline(always)]
+    pub(crate) fn value_bytes(&self) -> usize {
+        let slack = match self.header.slack() {
+            true => self.item.slack_bytes(self.reserved()),
+            false => 0,
+        };
+        self.reserved().saturating_sub(self.value_at + slack)
+    }
+
+    /// Appends `bytes` of the value to `out`; validate afterwards.
+    #[inline(always)]
+    pub(crate) fn append_value(&self, bytes: usize, out: &mut Vec<u8>) {
+        let at = self.item.at + self.value_at;
+        self.item.region.append_out(at, bytes, out);
+    }
+
+    /// Whether what was copied is whole.
+    #[inline(always)]
+    pub(crate) fn is_still(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.header.still(Header(self.word.load(Ordering::Relaxed)))
+    }
+
+    /// The slack that a value of so many bytes would leave here; None: it cannot be overwritten by it.
+    #[inline(always)]
+    pub(crate) fn slack_under(&self, value_bytes: usize) -> Option<usize> {
+        if self.header.busy() || self.header.version() == VERSION_MAX {
+            return None;
+        }
+        let slack = self.reserved().checked_sub(self.value_at + value_bytes)?;
+        (slack < SLACK_MAX).then_some(slack)
+    }
+
+    /// Takes the lock if the header still is as it was read.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self) -> bool {
+        let locked = self.header.0 | Header::LOCK;
+        self.word
+            .compare_exchange(self.header.0, locked, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Gives the lock back, nothing changed.
+    #[inline(always)]
+    pub(crate) fn unlock(&self) {
+        self.word.store(self.header.0, Ordering::Release);
+    }
+
+    /// Overwrites the locked item by a value that leaves `slack`, and unlocks it with the next version.
+    #[inline(always)]
+    pub(crate) fn overwrite(
+        &self,
+        marks: Option<MarkWord>,
+        value: &[u8],
+        slack: usize,
+        token_out: bool,
+    ) {
+        // Readers that see any new byte must also see the lock or the new version.
+        fence(Ordering::Release);
+        let (region, at) = (self.item.region, self.item.at);
+        if let Some(marks) = marks {
+            let word = region.u32(at + self.value_at - 4);
+            word.store(marks.0, Ordering::Relaxed);
+        }
+        region.copy_in(at + self.value_at, value);
+        let mut next = self.header.0 & !(Header::SLACK | Header::TOKEN_OUT);
+        if slack > 0 {
+            next |= Header::SLACK;
+            self.item.write_slack(self.reserved(), slack);
+        }
+        if token_out {
+            next |= Header::TOKEN_OUT;
+        }
+        let next = next + (1 << Header::VERSION_SHIFT);
+        self.word.store(next, Ordering::Release);
+    }
+}
