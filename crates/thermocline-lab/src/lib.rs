@@ -6,7 +6,7 @@
 //! - `engines`: the same operation stream over our engine and its rivals, in child processes.
 //! - `bench`: one verb for each row of the project's target table.
 //! - `subject`: what is measured, behind one trait; `point`: the schema of its results.
-//! - `machine`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
+//! - `machine`, `nearest`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
 //!
 //! What must hold: operations are counted exactly, failed operations are never results, and a figure that
 //! could not be taken is absent, not zero.
@@ -17,6 +17,7 @@ pub mod engines;
 pub mod histogram;
 pub mod load;
 pub mod machine;
+pub mod nearest;
 pub mod point;
 pub mod report;
 pub mod run;

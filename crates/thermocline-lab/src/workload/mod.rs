@@ -7,6 +7,7 @@ pub mod popularity;
 pub mod random;
 pub mod size;
 pub mod stream;
+pub mod ycsb;
 pub mod zipf;
 
 pub use key::{key_into, stamp, Stamp, KEY_BYTES_MIN, STAMP_BYTES};

@@ -1,0 +1,158 @@
+//! YCSB's keys: `user` and a number, hashed or not, padded with zeros. Owns the hash (64-bit FNV over the eight
+//! octets, low octet first, made positive as Java does) and the writing of decimals.
+//! Leaves to others which number is asked for.
+
+/// What every key begins with.
+pub const PREFIX: &[u8] = b"user";
+
+/// The longest padding accepted, digits: a key must fit memcached's 250 bytes with its table before it.
+pub const ZERO_PADDING_MAX: u64 = 200;
+
+const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
+const FNV_PRIME: u64 = 1_099_511_628_211;
+
+/// YCSB's hash of a key number: positive, except for the one input in 2^64 whose hash has no positive twin.
+#[inline]
+pub fn hash(number: u64) -> i64 {
+    let mut rest = number;
+    let mut word = FNV_OFFSET;
+    for _ in 0..8 {
+        word = (word ^ (rest & 0xff)).wrapping_mul(FNV_PRIME);
+        rest >>= 8;
+    }
+    (word as i64).wrapping_abs()
+}
+
+/// How a key number becomes key bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFormat {
+    /// Written before `user`: empty, or the table and a dash in the memcached layout.
+    pub prefix: Vec<u8>,
+    /// `insertorder=hashed`; anything else keeps the numbers.
+    pub hashed: bool,
+    /// `zeropadding`: digits at the least.
+    pub digits_min: usize,
+}
+
+impl KeyFormat {
+    /// The longest key this makes, bytes: a sign and 19 digits, or the padding.
+    pub fn bytes_max(&self) -> usize {
+        self.prefix.len() + PREFIX.len() + self.digits_min.max(20)
+    }
+
+    /// Appends the key of `number`. Allocates nothing if `out` has the room.
+    #[inline]
+    pub fn write(&self, number: u64, out: &mut Vec<u8>) {
+        let mut digits = [0u8; 20];
+        let value = if self.hashed {
+            hash(number)
+        } else {
+            number as i64
+        };
+        let from = decimal(value, &mut digits);
+        let text = &digits[from..];
+        out.extend_from_slice(&self.prefix);
+        out.extend_from_slice(PREFIX);
+        for _ in text.len()..self.digits_min {
+            out.push(b'0');
+        }
+        out.extend_from_slice(text);
+    }
+}
+
+/// Digit pairs, so that two digits cost one division.
+const PAIRS: [u8; 200] = {
+    let mut table = [0u8; 200];
+    let mut n = 0;
+    while n < 100 {
+        table[2 * n] = b'0' + (n / 10) as u8;
+        table[2 * n + 1] = b'0' + (n % 10) as u8;
+        n += 1;
+    }
+    table
+};
+
+/// Writes `value` at the end of `out` and returns where it begins.
+#[inline]
+fn decimal(value: i64, out: &mut [u8; 20]) -> usize {
+    let mut rest = value.unsigned_abs();
+    let mut at = out.len();
+    while rest >= 100 {
+        let pair = (rest % 100) as usize * 2;
+        rest /= 100;
+        at -= 2;
+        out[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if rest >= 10 {
+        at -= 2;
+        let pair = rest as usize * 2;
+        out[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    } else {
+        at -= 1;
+        out[at] = b'0' + rest as u8;
+    }
+    if value < 0 {
+        at -= 1;
+        out[at] = b'-';
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(format: &KeyFormat, number: u64) -> String {
+        let mut out = Vec::new();
+        format.write(number, &mut out);
+        assert!(out.len() <= format.bytes_max());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn hashed_keys_are_those_of_ycsbs_own_class() {
+        let format = KeyFormat {
+            prefix: Vec::new(),
+            hashed: true,
+            digits_min: 1,
+        };
+        for (number, expected) in [
+            (0, "user6284781860667377211"),
+            (1, "user8517097267634966620"),
+            (2, "user1820151046732198393"),
+            (3, "user4052466453699787802"),
+            (10, "user2408371864701034737"),
+            (999, "user2071219101098386137"),
+            (1000, "user5952875239596136740"),
+            (129_999_999, "user2629273125623066468"),
+            (2_147_483_647, "user627943977067101855"),
+        ] {
+            assert_eq!(key(&format, number), expected, "key number {number}");
+        }
+    }
+
+    #[test]
+    fn ordered_keys_are_padded_and_prefixed() {
+        let mut format = KeyFormat {
+            prefix: b"usertable-".to_vec(),
+            hashed: false,
+            digits_min: 1,
+        };
+        assert_eq!(key(&format, 0), "usertable-user0");
+        assert_eq!(key(&format, 1005), "usertable-user1005");
+        format.digits_min = 12;
+        assert_eq!(key(&format, 1005), "usertable-user000000001005");
+    }
+
+    #[test]
+    fn decimals_are_those_of_the_standard_library() {
+        let mut random = crate::workload::Random::new(11);
+        for shift in 0..64 {
+            for value in [random.word() >> shift, 1 << shift, (1 << shift) - 1] {
+                let mut out = [0; 20];
+                let from = decimal(value as i64, &mut out);
+                assert_eq!(&out[from..], (value as i64).to_string().as_bytes());
+            }
+        }
+    }
+}
