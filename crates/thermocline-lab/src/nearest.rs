@@ -51,7 +51,12 @@ mod tests {
 
     #[test]
     fn slips_of_the_finger_are_understood() {
-        let known = ["recordcount", "readproportion", "requestdistribution", "table"];
+        let known = [
+            "recordcount",
+            "readproportion",
+            "requestdistribution",
+            "table",
+        ];
         for (written, meant) in [
             ("recordcuont", "recordcount"),
             ("RecordCount", "recordcount"),
@@ -67,7 +72,12 @@ mod tests {
 
     #[test]
     fn edits_are_counted() {
-        for (a, b, count) in [("", "abc", 3), ("abc", "abc", 0), ("abc", "acb", 1), ("kitten", "sitting", 3)] {
+        for (a, b, count) in [
+            ("", "abc", 3),
+            ("abc", "abc", 0),
+            ("abc", "acb", 1),
+            ("kitten", "sitting", 3),
+        ] {
             assert_eq!(edits(a, b), count, "{a} {b}");
         }
     }

@@ -1,6 +1,7 @@
 //! What is asked for, and nothing of who answers: keys, value sizes, popularity, the mix of reads and writes.
 //! Everything here is pure: the same flags and seed give the same stream on any machine.
 
+pub mod compressible;
 pub mod key;
 pub mod op;
 pub mod popularity;

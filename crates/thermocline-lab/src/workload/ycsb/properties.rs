@@ -77,8 +77,7 @@ impl Properties {
                 name: name.to_string(),
                 line,
             };
-            let (key, value) =
-                split(&words).map_err(|why| anyhow::anyhow!("{origin}: {why}"))?;
+            let (key, value) = split(&words).map_err(|why| anyhow::anyhow!("{origin}: {why}"))?;
             self.set(key, value, origin)?;
         }
         Ok(())
@@ -158,7 +157,10 @@ fn is_space(c: char) -> bool {
 }
 
 fn trim_start(line: &[char]) -> &[char] {
-    let from = line.iter().position(|&c| !is_space(c)).unwrap_or(line.len());
+    let from = line
+        .iter()
+        .position(|&c| !is_space(c))
+        .unwrap_or(line.len());
     &line[from..]
 }
 
@@ -217,7 +219,10 @@ mod tests {
     }
 
     fn value<'a>(properties: &'a Properties, name: &str) -> &'a str {
-        &properties.get(name).unwrap_or_else(|| panic!("{name}")).value
+        &properties
+            .get(name)
+            .unwrap_or_else(|| panic!("{name}"))
+            .value
     }
 
     #[test]
@@ -257,7 +262,9 @@ mod tests {
     #[test]
     fn faults_name_their_line_or_file() {
         let mut properties = Properties::default();
-        let error = properties.read_bytes(b"a=1\n\nb=\\u00g1\n", "w").unwrap_err();
+        let error = properties
+            .read_bytes(b"a=1\n\nb=\\u00g1\n", "w")
+            .unwrap_err();
         assert!(error.to_string().starts_with("w:3:"), "{error}");
         let error = properties.read_file(Path::new("/no/such")).unwrap_err();
         assert!(error.to_string().contains("-P /no/such"), "{error}");

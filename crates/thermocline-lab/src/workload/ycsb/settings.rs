@@ -205,7 +205,10 @@ fn key_space(
         );
     }
     if count == 0 {
-        bail!("{}: insertcount is 0: there is no record", say.place("insertstart"));
+        bail!(
+            "{}: insertcount is 0: there is no record",
+            say.place("insertstart")
+        );
     }
     let zipfian = distribution == RequestDistribution::Zipfian;
     if zipfian && proportions.insert > 0.0 && operations.is_none() {
@@ -281,9 +284,10 @@ impl Reader<'_> {
 
     /// `file:line` or the flag that said it; else that it is the default.
     pub fn place(&self, name: &str) -> String {
-        self.0
-            .get(name)
-            .map_or_else(|| format!("{name} (not set)"), |said| said.origin.to_string())
+        self.0.get(name).map_or_else(
+            || format!("{name} (not set)"),
+            |said| said.origin.to_string(),
+        )
     }
 
     /// A number within its range, ends included.
@@ -351,9 +355,15 @@ mod tests {
         assert_eq!(shares, [0.95, 0.05, 0.0, 0.0, 0.0]);
         assert_eq!(settings.distribution, RequestDistribution::Uniform);
         assert!(matches!(settings.lengths, Lengths::Constant(100)));
-        assert_eq!((settings.field_count, settings.field_prefix.as_str()), (10, "field"));
+        assert_eq!(
+            (settings.field_count, settings.field_prefix.as_str()),
+            (10, "field")
+        );
         assert!(settings.keys.hashed && settings.read_all_fields && !settings.write_all_fields);
-        assert!(matches!(settings.scan_lengths, Lengths::Uniform { min: 1, max: 1000 }));
+        assert!(matches!(
+            settings.scan_lengths,
+            Lengths::Uniform { min: 1, max: 1000 }
+        ));
         assert_eq!(settings.table, "usertable");
     }
 
@@ -369,7 +379,8 @@ mod tests {
 
     #[test]
     fn proportions_are_made_to_add_up() {
-        let settings = read("readproportion=0.9\nupdateproportion=0.1\ninsertproportion=1").unwrap();
+        let settings =
+            read("readproportion=0.9\nupdateproportion=0.1\ninsertproportion=1").unwrap();
         assert!((settings.proportions.read - 0.45).abs() < 1e-12);
         assert!((settings.proportions.insert - 0.5).abs() < 1e-12);
         assert!(read("readproportion=0\nupdateproportion=0").is_err());
@@ -396,19 +407,55 @@ mod tests {
         for (text, parts) in [
             ("\nrecordcount=-5", ["w.properties:2", "recordcount=`-5`"]),
             ("recordcount=ten", ["w.properties:1", "`ten`"]),
-            ("recordcount=10\ninsertstart=8\ninsertcount=5", ["w.properties:1", "insertcount=5"]),
-            ("requestdistribution=zipfain", ["w.properties:1", "`zipfian`"]),
-            ("requestdistribution=zipfian-true:x", ["w.properties:1", "exponent"]),
-            ("exponential.frac=0\nrequestdistribution=exponential", ["w.properties:1", "exponential.frac"]),
-            ("fieldlengthdistribution=normal", ["w.properties:1", "uniform"]),
-            ("fieldlengthdistribution=histogram\nfieldlengthhistogram=/no", ["fieldlengthhistogram", "/no"]),
-            ("fieldlengthdistribution=uniform\nminfieldlength=200", ["w.properties:2", "200"]),
-            ("dataintegrity=true\nfieldlengthdistribution=uniform", ["w.properties:1", "constant"]),
-            ("fieldlength=60000000\nfieldcount=5", ["w.properties:1", "300000000"]),
+            (
+                "recordcount=10\ninsertstart=8\ninsertcount=5",
+                ["w.properties:1", "insertcount=5"],
+            ),
+            (
+                "requestdistribution=zipfain",
+                ["w.properties:1", "`zipfian`"],
+            ),
+            (
+                "requestdistribution=zipfian-true:x",
+                ["w.properties:1", "exponent"],
+            ),
+            (
+                "exponential.frac=0\nrequestdistribution=exponential",
+                ["w.properties:1", "exponential.frac"],
+            ),
+            (
+                "fieldlengthdistribution=normal",
+                ["w.properties:1", "uniform"],
+            ),
+            (
+                "fieldlengthdistribution=histogram\nfieldlengthhistogram=/no",
+                ["fieldlengthhistogram", "/no"],
+            ),
+            (
+                "fieldlengthdistribution=uniform\nminfieldlength=200",
+                ["w.properties:2", "200"],
+            ),
+            (
+                "dataintegrity=true\nfieldlengthdistribution=uniform",
+                ["w.properties:1", "constant"],
+            ),
+            (
+                "fieldlength=60000000\nfieldcount=5",
+                ["w.properties:1", "300000000"],
+            ),
             ("readallfields=perhaps", ["w.properties:1", "perhaps"]),
-            ("workload=site.ycsb.workloads.TimeSeriesWorkload", ["w.properties:1", "CoreWorkload"]),
-            ("minscanlength=5\nmaxscanlength=2", ["w.properties:1", "maxscanlength=2"]),
-            ("hotspotdatafraction=1.5\nrequestdistribution=hotspot", ["w.properties:1", "1.5"]),
+            (
+                "workload=site.ycsb.workloads.TimeSeriesWorkload",
+                ["w.properties:1", "CoreWorkload"],
+            ),
+            (
+                "minscanlength=5\nmaxscanlength=2",
+                ["w.properties:1", "maxscanlength=2"],
+            ),
+            (
+                "hotspotdatafraction=1.5\nrequestdistribution=hotspot",
+                ["w.properties:1", "1.5"],
+            ),
         ] {
             let error = format!("{:#}", read(text).unwrap_err());
             for part in parts {
