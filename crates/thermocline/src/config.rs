@@ -110,6 +110,20 @@ impl std::fmt::Debug for Listener {
     }
 }
 
+/// Segments of a size and number that an experiment asks for, instead of what the budget comes to.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Bytes of a segment: a power of two between 4 KiB and 2 MiB.
+    pub segment_bytes: usize,
+    /// Segments the cache has when full, those kept for survivors among them.
+    pub segments: u32,
+}
+
+/// Smallest segment and fewest segments of a `Shape`.
+const SHAPE_SEGMENT_MIN: usize = 4 << 10;
+const SHAPE_SEGMENTS_MIN: u32 = 8;
+
 /// How a cache is made. `Config::new(bytes)` and change what differs.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -149,6 +163,9 @@ pub struct Config {
     pub seed: Option<u64>,
     /// Run reclaim in a thread of its own. Without it, writers do all of it.
     pub background: bool,
+    /// For experiments: exactly these segments, whatever more the budget would allow.
+    #[doc(hidden)]
+    pub shape: Option<Shape>,
 }
 
 impl Config {
@@ -172,6 +189,7 @@ impl Config {
             clock: Clock::default(),
             seed: None,
             background: true,
+            shape: None,
         }
     }
 
@@ -203,6 +221,21 @@ impl Config {
                 self.memory_max(),
                 self.memory
             ));
+        }
+        if let Some(shape) = self.shape {
+            let sizes = SHAPE_SEGMENT_MIN..=SEGMENT_MAX;
+            if !shape.segment_bytes.is_power_of_two() || !sizes.contains(&shape.segment_bytes) {
+                return wrong(format!(
+                    "shape.segment_bytes = {}: a power of two between {SHAPE_SEGMENT_MIN} and {SEGMENT_MAX}",
+                    shape.segment_bytes
+                ));
+            }
+            if shape.segments < SHAPE_SEGMENTS_MIN {
+                return wrong(format!(
+                    "shape.segments = {}: at least {SHAPE_SEGMENTS_MIN}",
+                    shape.segments
+                ));
+            }
         }
         let longest = self.key_size_max();
         if longest == 0 || longest > self.key_ceiling() {
@@ -259,9 +292,20 @@ impl Config {
 
     /// The largest power of two that gives at least 128 segments, within 64 KiB and 2 MiB.
     pub(crate) fn segment_bytes(&self) -> usize {
+        if let Some(shape) = self.shape {
+            return shape.segment_bytes;
+        }
         let wanted = (self.cache_bytes() / SEGMENTS_MIN).max(1);
         let power = 1u64 << wanted.ilog2();
         (power as usize).clamp(SEGMENT_MIN, SEGMENT_MAX)
+    }
+}
+
+impl Config {
+    /// The most segments there may be, whatever the budget.
+    pub(crate) fn segments_max(&self) -> usize {
+        self.shape
+            .map_or(usize::MAX, |shape| shape.segments as usize)
     }
 }
 
@@ -308,6 +352,31 @@ mod tests {
         ] {
             assert_eq!(Config::new(memory).segment_bytes(), segment);
             assert!(segment as u64 <= memory / 128);
+        }
+    }
+
+    #[test]
+    fn a_shape_is_taken_as_asked_within_its_bounds() {
+        let mut config = Config::new(64 << 20);
+        for (segment_bytes, segments, wrong) in [
+            (4096, 8, ""),
+            (2 << 20, 128, ""),
+            (5000, 8, "segment_bytes = 5000"),
+            (2048, 8, "segment_bytes = 2048"),
+            (4096, 7, "segments = 7"),
+        ] {
+            config.shape = Some(Shape {
+                segment_bytes,
+                segments,
+            });
+            match wrong {
+                "" => {
+                    assert!(config.check().is_ok());
+                    assert_eq!(config.segment_bytes(), segment_bytes);
+                    assert_eq!(config.segments_max(), segments as usize);
+                }
+                wrong => assert!(refusal(config.clone()).contains(wrong)),
+            }
         }
     }
 }

@@ -40,6 +40,8 @@ pub use cache::{
     SetOptions, Stats, Stored, Updated, View, Want, Writer,
 };
 pub use clock::Clock;
+#[doc(hidden)]
+pub use config::Shape;
 pub use config::{Cause, Config, Departure, Listener, PageMode, KEY_MAX, MEMORY_MIN};
 pub use entry::Entry;
 pub use error::Error;

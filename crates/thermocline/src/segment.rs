@@ -163,6 +163,8 @@ impl Segment {
 pub(crate) struct Segments {
     extents: Extents,
     bytes: usize,
+    /// There are never more, whatever the budget would give.
+    most: usize,
     shift: u32,
     table: Box<[Segment]>,
     books: Mutex<Books>,
@@ -177,7 +179,7 @@ pub(crate) struct Segments {
 struct Books {
     free: Vec<SegmentId>,
     /// How many segments of each extent are free.
-    free_in_extent: Vec<u8>,
+    free_in_extent: Vec<u16>,
     /// An extent being emptied: nothing new is opened in it.
     emptying: Option<ExtentId>,
 }
@@ -193,11 +195,12 @@ impl Books {
 }
 
 impl Segments {
-    pub(crate) fn new(extents: Extents, bytes: usize, first_birth: u64) -> Segments {
+    pub(crate) fn new(extents: Extents, bytes: usize, most: usize, first_birth: u64) -> Segments {
         assert!(bytes.is_power_of_two() && EXTENT_BYTES % bytes == 0);
         let count = extents.capacity() as usize * (EXTENT_BYTES / bytes);
         Segments {
             bytes,
+            most,
             shift: bytes.trailing_zeros(),
             table: (0..count).map(|_| Segment::new()).collect(),
             books: Mutex::new(Books {
@@ -326,7 +329,17 @@ impl Segments {
             .saturating_sub(self.withheld_bytes());
         let extents = (budget / EXTENT_BYTES as u64)
             .min((self.extents.capacity() - self.extents.taken()) as u64);
-        (extents as usize + usize::from(self.extents.has_warm())) * self.per_extent()
+        let segments =
+            (extents as usize + usize::from(self.extents.has_warm())) * self.per_extent();
+        segments.min(self.most.saturating_sub(self.owned()))
+    }
+
+    /// Bytes that segments may still take: what the budget has left, within `most`.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        let unmade = self.most.saturating_sub(self.owned()) as u64;
+        self.extents
+            .budget_free()
+            .min(unmade.saturating_mul(self.bytes as u64))
     }
 
     /// The extent touched ahead has been taken and there is budget for another.
@@ -340,12 +353,13 @@ impl Segments {
         }
         let extent = self.extents.take()?;
         let per = self.per_extent() as u32;
+        let added = per.min(self.most.saturating_sub(self.owned()) as u32);
         // Pushed from high to low: the lowest address is opened first.
-        for n in (0..per).rev() {
+        for n in (0..added).rev() {
             books.free.push(SegmentId(extent.0 * per + n));
         }
-        books.free_in_extent[extent.0 as usize] = per as u8;
-        self.owned.fetch_add(per, Ordering::Relaxed);
+        books.free_in_extent[extent.0 as usize] = added as u16;
+        self.owned.fetch_add(added, Ordering::Relaxed);
         self.publish_lengths(books);
         Some(())
     }
@@ -385,7 +399,7 @@ impl Segments {
         if self.extents.drop_warm() {
             return true;
         }
-        let per = self.per_extent() as u8;
+        let per = self.per_extent() as u16;
         let extent = {
             let mut books = lock(&self.books);
             let whole = books.free_in_extent.iter().rposition(|&free| free == per);
@@ -499,7 +513,7 @@ mod tests {
         let budget = Arc::new(Budget::new((extents * EXTENT_BYTES) as u64));
         let region = Region::reserve(2 * extents * EXTENT_BYTES, Grain::Items, false).unwrap();
         let extents = Extents::new(region, budget.clone());
-        (Segments::new(extents, bytes, 1000), budget)
+        (Segments::new(extents, bytes, usize::MAX, 1000), budget)
     }
 
     fn recycle(segments: &Segments, id: SegmentId) {
@@ -566,5 +580,20 @@ mod tests {
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 5);
+    }
+
+    #[test]
+    fn there_are_never_more_than_asked_for() {
+        let (mut segments, _budget) = segments(2, EXTENT_BYTES / 32);
+        segments.most = 33;
+        assert_eq!(segments.room_bytes(), 33 * segments.bytes() as u64);
+        let opened = (0..40)
+            .filter_map(|_| segments.open(Pool::Main, 0, 0, 0))
+            .count();
+        assert_eq!(
+            (opened, segments.owned(), segments.could_add()),
+            (33, 33, 0)
+        );
+        assert_eq!((segments.room_bytes(), segments.wants_warm()), (0, false));
     }
 }

@@ -121,8 +121,9 @@ impl Seen<'_> {
 
 impl Store {
     pub(crate) fn new(parts: Parts, config: &Config, time: Time, seed: u64) -> Store {
-        let capacity = parts.budget.free_bytes();
+        let capacity = parts.segments.room_bytes();
         let expected = (config.cache_bytes() / parts.segments.bytes() as u64) as usize;
+        let expected = expected.min(config.segments_max());
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         Store {
             domain: parts.domain,
@@ -445,7 +446,7 @@ impl Store {
 
     /// Hardly any budget is left that segments have not taken.
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.budget.free_bytes() < self.facts.capacity_bytes.load(Ordering::Relaxed) / 8
+        self.segments.room_bytes() < self.facts.capacity_bytes.load(Ordering::Relaxed) / 8
     }
 
     /// A ghost table is to be made.
@@ -499,7 +500,7 @@ impl Store {
     /// Refreshes the capacity the policy reckons with.
     pub(crate) fn refresh_capacity(&self) {
         let owned = (self.segments.owned() * self.segments.bytes()) as u64;
-        let capacity = owned + self.budget.free_bytes();
+        let capacity = owned + self.segments.room_bytes();
         self.facts.capacity_bytes.store(capacity, Ordering::Relaxed);
         lock(&self.generations).set_capacity(capacity);
         let due = self.is_nearly_full() && self.ghost_bytes() == 0;

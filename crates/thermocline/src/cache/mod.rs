@@ -102,7 +102,12 @@ impl Cache {
         config.threads = 1;
         let budget = Arc::new(Budget::new(1 << 30));
         let region = Region::reserve(EXTENT_BYTES, Grain::Items, false).expect("an array");
-        let segments = Segments::new(Extents::new(region, budget.clone()), 1 << 10, 1000);
+        let segments = Segments::new(
+            Extents::new(region, budget.clone()),
+            1 << 10,
+            usize::MAX,
+            1000,
+        );
         let geometry = crate::index::Geometry {
             words: 8,
             slab_bytes: 640,
@@ -226,7 +231,12 @@ fn new_segments(
     let segment_bytes = config.segment_bytes();
     let birth = first_birth(time.now_ms(), segment_bytes);
     let extents = Extents::new(region, budget.clone());
-    Ok(Segments::new(extents, segment_bytes, birth))
+    Ok(Segments::new(
+        extents,
+        segment_bytes,
+        config.segments_max(),
+        birth,
+    ))
 }
 
 /// A coin a thread tosses for itself (xorshift).
