@@ -6,6 +6,9 @@
 //! - `engines`: the same operation stream over our engine and its rivals, in child processes.
 //! - `bench`: one verb for each row of the project's target table.
 //! - `subject`: what is measured, behind one trait; `point`: the schema of its results.
+//! - `knob`: the machine's settings, changed, read back and put back; `environment`: what a point was measured on.
+//! - `machine_hooks`: both around a point; `restore`, `with`: both by hand.
+//! - `root`: where the kernel's files are looked for.
 //! - `machine`, `nearest`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
 //!
 //! What must hold: operations are counted exactly, failed operations are never results, and a figure that
@@ -14,15 +17,21 @@
 
 pub mod bench;
 pub mod engines;
+pub mod environment;
 pub mod histogram;
+pub mod knob;
 pub mod load;
 pub mod machine;
+pub mod machine_hooks;
 pub mod nearest;
 pub mod point;
 pub mod report;
+pub mod restore;
+pub mod root;
 pub mod run;
 pub mod settings;
 pub mod subject;
 pub mod trace;
 pub mod units;
+pub mod with;
 pub mod workload;

@@ -7,6 +7,8 @@ use thermocline_lab::bench::Bench;
 use thermocline_lab::engines::{self, EngineOptions};
 use thermocline_lab::load::{self, LoadOptions};
 use thermocline_lab::report::Report;
+use thermocline_lab::restore::{self, RestoreOptions};
+use thermocline_lab::with::{self, WithOptions};
 
 /// Measures caches beside each other, honestly
 #[derive(Parser)]
@@ -22,6 +24,8 @@ enum Verb {
     Engines(EngineOptions),
     #[command(subcommand)]
     Bench(Bench),
+    Restore(RestoreOptions),
+    With(WithOptions),
     /// One arm of one round; started by the other verbs
     #[command(hide = true)]
     EngineChild {
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
         }
         Verb::Engines(options) => engines::run(&options).and_then(|r| print(&r, options.json)),
         Verb::Bench(bench) => bench.run().and_then(|report| print(&report, bench.json())),
+        Verb::Restore(options) => restore::run(&options).map(|()| 0),
+        Verb::With(options) => with::run(&options),
         Verb::EngineChild { spec } => engines::child::run(&spec).map(|()| 0),
     };
     match result {

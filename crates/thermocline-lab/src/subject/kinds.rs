@@ -1,5 +1,6 @@
 //! The kinds of subject by name: from a `[subject]` table to a checked recipe.
 
+use super::command::CommandRecipe;
 use super::engine_recipe::{self, EngineRecipe};
 use super::mock::Mock;
 use super::recipe::Recipe;
@@ -19,7 +20,7 @@ pub fn read_subject(table: Table) -> Result<Box<dyn Recipe>> {
 
 fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = engine_recipe::KINDS.iter().map(|(name, _)| *name).collect();
-    names.push("mock");
+    names.extend(["command", "mock"]);
     names
 }
 
@@ -28,6 +29,7 @@ fn of_kind(kind: &str, settings: &mut Settings) -> Result<Box<dyn Recipe>> {
         return Ok(Box::new(EngineRecipe::read(*arm, settings)?));
     }
     match kind {
+        "command" => Ok(Box::new(CommandRecipe::read(settings)?)),
         "mock" => Ok(Box::new(Mock::read(settings)?)),
         other => bail!("`subject.kind`: {}", unknown(other, &names())),
     }

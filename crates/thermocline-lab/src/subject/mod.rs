@@ -3,6 +3,7 @@
 //! A subject is started for one point and stopped after it. Its workers take batches of operations and say of
 //! each what became of it and how long it took. Runners know this page and none of the kinds.
 
+pub mod command;
 pub mod embedded;
 pub mod engine_recipe;
 pub mod kinds;
@@ -11,6 +12,7 @@ pub mod outcomes;
 pub mod recipe;
 pub mod slow_store;
 
+pub use command::cgroup_shell;
 pub use kinds::read_subject;
 pub use outcomes::{Answer, Outcome, Outcomes};
 pub use recipe::{Recipe, StartContext};

@@ -1,0 +1,140 @@
+//! The settings of a command: `run`, `setup`, `cleanup`, `with` (its parameters), `metrics` (a regular expression for
+//! each figure), `report` (a known benchmark's final report).
+
+use super::output::{Reader, Report};
+use super::{template, CommandSubject};
+use crate::settings::{Settings, Table};
+use crate::subject::{Recipe, StartContext, Subject};
+use anyhow::{bail, Context, Result};
+use regex_lite::Regex;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Figures one command may have: each is a pattern tried on every line it prints.
+const METRICS_MAX: usize = 64;
+
+/// A command before it is started.
+pub struct CommandRecipe {
+    run: String,
+    setup: Option<String>,
+    cleanup: Option<String>,
+    parameters: BTreeMap<String, String>,
+    metrics: Vec<(String, Regex)>,
+    report: Option<Report>,
+}
+
+/// The same with its parameters filled in.
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub run: String,
+    pub setup: Option<String>,
+    pub cleanup: Option<String>,
+    metrics: Vec<(String, Regex)>,
+    report: Option<Report>,
+}
+
+impl CommandRecipe {
+    pub fn read(settings: &mut Settings) -> Result<Self> {
+        let run = settings
+            .text("run")?
+            .context("`subject.run` is missing: the shell command to measure")?;
+        let recipe = CommandRecipe {
+            run,
+            setup: settings.text("setup")?,
+            cleanup: settings.text("cleanup")?,
+            parameters: parameters(table(settings, "with")?)?,
+            metrics: patterns(table(settings, "metrics")?)?,
+            report: settings.choice("report", Report::CHOICES)?,
+        };
+        // Names that are filled in at the start of a point stand for themselves here.
+        recipe.fill(&template::stand_ins())?;
+        Ok(recipe)
+    }
+
+    fn fill(&self, given: &BTreeMap<String, String>) -> Result<Script> {
+        let mut names = self.parameters.clone();
+        names.extend(given.clone());
+        let fill = |what: &str, text: &String| {
+            template::fill(text, &names).with_context(|| format!("`subject.{what}`"))
+        };
+        Ok(Script {
+            run: fill("run", &self.run)?,
+            setup: self
+                .setup
+                .as_ref()
+                .map(|text| fill("setup", text))
+                .transpose()?,
+            cleanup: self
+                .cleanup
+                .as_ref()
+                .map(|text| fill("cleanup", text))
+                .transpose()?,
+            metrics: self.metrics.clone(),
+            report: self.report,
+        })
+    }
+}
+
+impl Script {
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.metrics.clone(), self.report)
+    }
+}
+
+impl Recipe for CommandRecipe {
+    fn start(&self, context: &StartContext) -> Result<Box<dyn Subject>> {
+        let script = self.fill(&template::given(context)?)?;
+        Ok(Box::new(CommandSubject::start(script)?))
+    }
+
+    fn runs_alone(&self) -> bool {
+        true
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        match self.metrics.is_empty() && self.report.is_none() {
+            true => vec!["`subject.metrics` names no figure of the command's output: only its time and the kernel's counters are recorded".into()],
+            false => Vec::new(),
+        }
+    }
+}
+
+/// A table inside the subject's.
+fn table(settings: &mut Settings, key: &'static str) -> Result<Table> {
+    match settings.take(key) {
+        None => Ok(Table::new()),
+        Some(Value::Object(map)) => Ok(map.into_iter().collect()),
+        Some(other) => bail!("`{}` = {other}: write a table", settings.name(key)),
+    }
+}
+
+fn parameters(table: Table) -> Result<BTreeMap<String, String>> {
+    table
+        .into_iter()
+        .map(|(name, value)| match value {
+            Value::String(text) => Ok((name, text)),
+            Value::Number(_) | Value::Bool(_) => Ok((name, value.to_string())),
+            other => bail!("`subject.with.{name}` = {other}: write a string or a number"),
+        })
+        .collect()
+}
+
+fn patterns(table: Table) -> Result<Vec<(String, Regex)>> {
+    if table.len() > METRICS_MAX {
+        bail!("`subject.metrics`: more than {METRICS_MAX} figures");
+    }
+    table
+        .into_iter()
+        .map(|(name, value)| {
+            let Value::String(text) = &value else {
+                bail!("`subject.metrics.{name}` = {value}: write a regular expression in quotes");
+            };
+            let pattern = Regex::new(text)
+                .with_context(|| format!("`subject.metrics.{name}`: `{text}`"))?;
+            if pattern.captures_len() != 2 {
+                bail!("`subject.metrics.{name}`: `{text}` has {} groups; one, in parentheses, is the number", pattern.captures_len() - 1);
+            }
+            Ok((name, pattern))
+        })
+        .collect()
+}
