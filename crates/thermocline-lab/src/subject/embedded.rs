@@ -6,7 +6,7 @@
 
 use super::slow_store::{sharpen_sleep, SlowStore};
 use super::{Answer, Outcomes, Subject, Worker};
-use crate::engines::engine::{Engine, Reading};
+use crate::engines::engine::{Engine, Found, Reading};
 use crate::workload::{stamp, Batch, Kind, Op, Random, STAMP_BYTES, UNSCHEDULED};
 use anyhow::Result;
 use serde_json::Value;
@@ -152,6 +152,19 @@ impl<E: Engine> EmbeddedWorker<'_, E> {
     fn read(&mut self, op: &Op, batch: &Batch, index: usize, outcomes: &mut Outcomes) -> Answer {
         let key = batch.key(index);
         match self.engine.get(key, self.manner.reading, &mut self.out) {
+            Some(found) if batch.expected(index).is_some() => {
+                let expected = batch.expected(index).unwrap_or_default();
+                // A look at the head compares what it saw.
+                let is_right = match self.manner.reading {
+                    Reading::Copy => self.out == expected,
+                    Reading::Head => found == Found::of(expected),
+                };
+                if is_right {
+                    Answer::Hit
+                } else {
+                    Answer::Wrong
+                }
+            }
             Some(found) if self.manner.check => {
                 let is_right = found.value_bytes == op.value_bytes as usize
                     && (found.value_bytes < STAMP_BYTES || found.head == stamp(op.id));
@@ -218,7 +231,6 @@ fn wait_until(zero: Instant, intended_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engines::engine::Found;
     use crate::workload::key_into;
     use std::collections::HashMap;
     use std::sync::Mutex;

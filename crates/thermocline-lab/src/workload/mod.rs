@@ -3,6 +3,7 @@
 
 pub mod compressible;
 pub mod key;
+pub mod ohc;
 pub mod op;
 pub mod popularity;
 pub mod random;

@@ -6,6 +6,7 @@
 use anyhow::Result;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What is asked of the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +99,8 @@ pub struct Batch {
     values: Vec<u8>,
     /// Empty while no operation brought a value of its own.
     value_ends: Vec<u32>,
+    /// What values are cut from that no operation brought.
+    filler: Option<Arc<[u8]>>,
 }
 
 impl Batch {
@@ -123,15 +126,47 @@ impl Batch {
         span(&self.keys, &self.key_ends, index)
     }
 
-    /// The value the workload gave; `None` if the subject's worker is to make one of `value_bytes` with the
-    /// key's stamp in front. Of a read: what is written if it misses and is to be filled.
+    /// The value the workload gave: the operation's own, or a piece of the workload's filler (for a read, what a
+    /// fill writes). `None` if the subject's worker is to make one of `value_bytes` with the key's stamp in
+    /// front.
     #[inline]
     pub fn value(&self, index: usize) -> Option<&[u8]> {
-        if self.value_ends.is_empty() {
-            return None;
+        let op = &self.ops[index];
+        if !self.value_ends.is_empty() && (op.kind != Kind::Read || self.has_own_value(index)) {
+            return Some(span(&self.values, &self.value_ends, index));
         }
-        let value = span(&self.values, &self.value_ends, index);
-        (!value.is_empty() || self.ops[index].value_bytes == 0).then_some(value)
+        self.filler.as_ref()?.get(..op.value_bytes as usize)
+    }
+
+    /// The value that a hit of this read must have, where the workload knows.
+    #[inline]
+    pub fn expected(&self, index: usize) -> Option<&[u8]> {
+        (self.ops[index].kind == Kind::Read
+            && !self.value_ends.is_empty()
+            && self.has_own_value(index))
+        .then(|| span(&self.values, &self.value_ends, index))
+    }
+
+    #[inline]
+    fn has_own_value(&self, index: usize) -> bool {
+        let from = if index == 0 {
+            0
+        } else {
+            self.value_ends[index - 1]
+        };
+        self.value_ends[index] > from
+    }
+
+    /// From now on, values that no operation brings are the first bytes of `filler`: for values too large to be
+    /// copied into a batch. A value longer than the filler is the worker's to make.
+    pub fn share_filler(&mut self, filler: &Arc<[u8]>) {
+        if !self
+            .filler
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(own, filler))
+        {
+            self.filler = Some(filler.clone());
+        }
     }
 
     /// Adds an operation whose key is `key_bytes` long and written by `key`; returns its index.
@@ -230,6 +265,32 @@ mod tests {
             assert_eq!(batch.value(4), Some(&b"v5"[..]));
             assert_eq!((batch.ops[2].value_bytes, batch.ops[3].value_bytes), (5, 7));
         }
+    }
+
+    #[test]
+    fn values_are_cut_from_the_filler_and_reads_may_know_theirs() {
+        let mut batch = Batch::default();
+        batch.share_filler(&Arc::from(&b"filler"[..]));
+        let put = |batch: &mut Batch, kind, value_bytes| {
+            batch.push(Op::new(kind, 1, value_bytes), 1, |key| key.fill(b'k'))
+        };
+        put(&mut batch, Kind::Write, 3);
+        put(&mut batch, Kind::Read, 4);
+        put(&mut batch, Kind::Write, 7);
+        assert_eq!(batch.value(0), Some(&b"fil"[..]));
+        assert_eq!(
+            (batch.value(1), batch.expected(1)),
+            (Some(&b"fill"[..]), None)
+        );
+        assert_eq!(batch.value(2), None, "longer than the filler");
+        put(&mut batch, Kind::Read, 0);
+        batch.push_value(|out| out.extend_from_slice(b"own"));
+        assert_eq!(batch.expected(3), Some(&b"own"[..]));
+        assert_eq!(batch.value(3), Some(&b"own"[..]));
+        assert_eq!(
+            (batch.value(1), batch.expected(1)),
+            (Some(&b"fill"[..]), None)
+        );
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn within_three_sigma(u: f64) -> f64 {
 }
 
 /// Inverse of the normal distribution by Acklam's rational fit; relative error below 1.2e-9.
-fn normal_quantile(p: f64) -> f64 {
+pub fn normal_quantile(p: f64) -> f64 {
     const A: [f64; 6] = [
         -3.969683028665376e1,
         2.209460984245205e2,

@@ -9,7 +9,6 @@ use crate::workload::{Batch, Kind, Op, Random, Source, Workload};
 use anyhow::Result;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// How the core workload is spoken to a cache.
@@ -21,14 +20,13 @@ pub struct Dialect {
     pub seed: u64,
 }
 
-/// The core workload, ready to make sources. Its inserts and its count of operations are shared by them.
+/// The core workload, ready to make sources. They share its inserts; how many operations there are is the driver's.
 pub struct Ycsb {
     settings: Arc<Settings>,
     dialect: Dialect,
     rows: Arc<Rows>,
     keys: Keys,
     inserts: Arc<Inserts>,
-    left: Arc<AtomicU64>,
 }
 
 impl Ycsb {
@@ -41,7 +39,6 @@ impl Ycsb {
         Ok(Ycsb {
             keys: Keys::new(settings.distribution, settings.space)?,
             inserts: Arc::new(Inserts::new(settings.space.records)),
-            left: Arc::new(AtomicU64::new(settings.operations.unwrap_or(u64::MAX))),
             rows: Arc::new(rows),
             settings: Arc::new(settings),
             dialect,
@@ -78,7 +75,6 @@ impl Workload for Ycsb {
             choice,
             keys: self.keys.clone(),
             inserts: self.inserts.clone(),
-            left: self.left.clone(),
             random: Random::lane(self.dialect.seed, 100 + worker as u64),
             unacknowledged: Vec::new(),
         }))
@@ -209,7 +205,6 @@ struct Run {
     choice: [(Kind, f64); 5],
     keys: Keys,
     inserts: Arc<Inserts>,
-    left: Arc<AtomicU64>,
     random: Random,
     unacknowledged: Vec<u64>,
 }
@@ -223,26 +218,6 @@ impl Run {
             .find(|(_, sum)| u < *sum)
             .map_or(Kind::Read, |(kind, _)| *kind)
     }
-
-    /// Takes up to `count` of the operations that are left.
-    fn take(&self, count: usize) -> usize {
-        let mut left = self.left.load(Ordering::Relaxed);
-        loop {
-            let taken = left.min(count as u64);
-            if left == u64::MAX || taken == 0 {
-                return taken as usize;
-            }
-            match self.left.compare_exchange_weak(
-                left,
-                left - taken,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return taken as usize,
-                Err(now) => left = now,
-            }
-        }
-    }
 }
 
 impl Source for Run {
@@ -250,7 +225,7 @@ impl Source for Run {
         batch.clear();
         // Whoever asks for more has finished what it had.
         self.inserts.acknowledge(&mut self.unacknowledged);
-        for _ in 0..self.take(count) {
+        for _ in 0..count {
             let kind = self.choose();
             if kind == Kind::Insert {
                 let number = self.inserts.take()?;
