@@ -35,3 +35,4 @@ pub mod trace;
 pub mod units;
 pub mod with;
 pub mod workload;
+pub mod ycsb;
