@@ -10,6 +10,8 @@
 //! - `machine_hooks`: both around a point; `restore`, `with`: both by hand.
 //! - `root`: where the kernel's files are looked for.
 //! - `machine`, `nearest`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
+//! - `stats`: pure functions from runs to verdicts.
+//! - `machine`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
 //!
 //! What must hold: operations are counted exactly, failed operations are never results, and a figure that
 //! could not be taken is absent, not zero.
@@ -30,6 +32,7 @@ pub mod restore;
 pub mod root;
 pub mod run;
 pub mod settings;
+pub mod stats;
 pub mod subject;
 pub mod trace;
 pub mod units;
