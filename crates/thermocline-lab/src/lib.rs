@@ -8,6 +8,7 @@
 //! - `subject`: what is measured, behind one trait; `point`: the schema of its results.
 //! - `knob`: the machine's settings, changed, read back and put back; `environment`: what a point was measured on.
 //! - `machine_hooks`: both around a point; `restore`, `with`: both by hand.
+//! - `memory_read`: what a random read of a mapped file costs.
 //! - `root`: where the kernel's files are looked for.
 //! - `machine`, `nearest`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
 //! - `stats`: pure functions from runs to verdicts.
@@ -25,6 +26,7 @@ pub mod knob;
 pub mod load;
 pub mod machine;
 pub mod machine_hooks;
+pub mod memory_read;
 pub mod nearest;
 pub mod point;
 pub mod report;

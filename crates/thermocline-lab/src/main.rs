@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use thermocline_lab::bench::Bench;
 use thermocline_lab::engines::{self, EngineOptions};
 use thermocline_lab::load::{self, LoadOptions};
+use thermocline_lab::memory_read::{self, MemoryReadOptions};
 use thermocline_lab::report::Report;
 use thermocline_lab::restore::{self, RestoreOptions};
 use thermocline_lab::with::{self, WithOptions};
@@ -24,6 +25,7 @@ enum Verb {
     Engines(EngineOptions),
     #[command(subcommand)]
     Bench(Bench),
+    MemoryRead(MemoryReadOptions),
     Restore(RestoreOptions),
     With(WithOptions),
     /// One arm of one round; started by the other verbs
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         }
         Verb::Engines(options) => engines::run(&options).and_then(|r| print(&r, options.json)),
         Verb::Bench(bench) => bench.run().and_then(|report| print(&report, bench.json())),
+        Verb::MemoryRead(options) => memory_read::run(&options).map(|()| 0),
         Verb::Restore(options) => restore::run(&options).map(|()| 0),
         Verb::With(options) => with::run(&options),
         Verb::EngineChild { spec } => engines::child::run(&spec).map(|()| 0),

@@ -46,6 +46,9 @@ pub use config::{Cause, Config, Departure, Listener, PageMode, KEY_MAX, MEMORY_M
 pub use entry::Entry;
 pub use error::Error;
 pub use loader::{LoadError, LoadOptions, Loaded, Origin};
+#[cfg(all(target_os = "linux", not(shuttle)))]
+#[doc(hidden)]
+pub use mem::MappedFile;
 pub use policy::Objective;
 pub use save::{LoadReport, SaveReport, Which};
 pub use sketch::HotKey;

@@ -217,6 +217,36 @@ mod tests {
     }
 
     #[test]
+    fn inner_tables_may_come_flattened_and_mistakes_are_named() {
+        let alone = run(
+            json!({"run": "echo n={n}", "with.n": 7, "metrics.n": "n=([0-9]+)"}),
+            None,
+        );
+        assert_eq!(alone.unwrap().metrics["n"], 7.0);
+        for (values, said) in [
+            (json!({}), "`subject.run` is missing"),
+            (json!({"run": "true", "metric": {}}), "`subject.metric`"),
+            (
+                json!({"run": "true", "setpu": "true"}),
+                "did you mean `setup`",
+            ),
+            (json!({"run": "echo {m}", "with.n": 1}), "`{m}`"),
+            (json!({"run": "true", "metrics": {"x": "x="}}), "0 groups"),
+            (
+                json!({"run": "true", "metrics": {"x": "x=(["}}),
+                "`subject.metrics.x`",
+            ),
+            (
+                json!({"run": "true", "report": "yscb"}),
+                "did you mean `ycsb`",
+            ),
+        ] {
+            let error = format!("{:#}", start(values).err().unwrap());
+            assert!(error.contains(said), "{error} lacks {said}");
+        }
+    }
+
+    #[test]
     fn a_figure_that_is_missing_is_a_failure_not_a_zero() {
         let error = run(
             json!({"run": "echo nothing", "metrics": {"x": "x=([0-9]+)"}}),

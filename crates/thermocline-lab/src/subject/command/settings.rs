@@ -35,6 +35,11 @@ pub struct Script {
 
 impl CommandRecipe {
     pub fn read(settings: &mut Settings) -> Result<Self> {
+        // Inner tables come flattened (`with.jobs`) from a file, whole from elsewhere.
+        let mut rest = settings.rest();
+        let parameters = parameters(inner(&mut rest, "with")?)?;
+        let metrics = patterns(inner(&mut rest, "metrics")?)?;
+        let mut settings = Settings::new("subject", rest);
         let run = settings
             .text("run")?
             .context("`subject.run` is missing: the shell command to measure")?;
@@ -42,10 +47,11 @@ impl CommandRecipe {
             run,
             setup: settings.text("setup")?,
             cleanup: settings.text("cleanup")?,
-            parameters: parameters(table(settings, "with")?)?,
-            metrics: patterns(table(settings, "metrics")?)?,
+            parameters,
+            metrics,
             report: settings.choice("report", Report::CHOICES)?,
         };
+        settings.finish()?;
         // Names that are filled in at the start of a point stand for themselves here.
         recipe.fill(&template::stand_ins())?;
         Ok(recipe)
@@ -99,13 +105,24 @@ impl Recipe for CommandRecipe {
     }
 }
 
-/// A table inside the subject's.
-fn table(settings: &mut Settings, key: &'static str) -> Result<Table> {
-    match settings.take(key) {
-        None => Ok(Table::new()),
-        Some(Value::Object(map)) => Ok(map.into_iter().collect()),
-        Some(other) => bail!("`{}` = {other}: write a table", settings.name(key)),
+/// Takes the table `name` out of the subject's, however it is written.
+fn inner(table: &mut Table, name: &str) -> Result<Table> {
+    let prefix = format!("{name}.");
+    let mut found: Table = match table.remove(name) {
+        None => Table::new(),
+        Some(Value::Object(map)) => map.into_iter().collect(),
+        Some(other) => bail!("`subject.{name}` = {other}: write a table"),
+    };
+    let keys: Vec<String> = table
+        .keys()
+        .filter(|key| key.starts_with(&prefix))
+        .cloned()
+        .collect();
+    for key in keys {
+        let short = key[prefix.len()..].to_string();
+        found.extend(table.remove(&key).map(|value| (short, value)));
     }
+    Ok(found)
 }
 
 fn parameters(table: Table) -> Result<BTreeMap<String, String>> {
