@@ -30,6 +30,8 @@ pub struct Generations {
     segments: [u32; GENERATIONS_MAX],
     put_bytes: u64,
     quota_bytes: u64,
+    /// Ages only when asked: see `wants_ageing`.
+    on_demand: bool,
 }
 
 impl Generations {
@@ -40,6 +42,39 @@ impl Generations {
             segments: [0; GENERATIONS_MAX],
             put_bytes: 0,
             quota_bytes: quota(capacity_bytes),
+            on_demand: false,
+        }
+    }
+
+    /// The kernel's way: no quota; a generation begins when eviction runs out of cold ones. Starts with the
+    /// two that are never evicted and one that is.
+    pub fn on_demand() -> Generations {
+        Generations {
+            max_seq: 2,
+            on_demand: true,
+            ..Generations::new(0)
+        }
+    }
+
+    /// The kernel's trigger: none is cold, or with three of them too much is young or too little old; about
+    /// a third each is wanted. Segments count, not bytes: they are alike.
+    pub fn wants_ageing(&self) -> bool {
+        let of = |generation: u32| u64::from(self.segments[place(generation)]);
+        match self.max_seq - self.min_seq {
+            0 | 1 => true,
+            2 => {
+                let all: u64 = (self.min_seq..=self.max_seq).map(of).sum();
+                of(self.max_seq) * 2 > all || of(self.min_seq) * 4 < all
+            }
+            _ => false,
+        }
+    }
+
+    /// Where the kernel puts what is new to it: one above the oldest, the oldest itself while few are apart.
+    pub fn above_oldest(&self) -> u32 {
+        match self.max_seq - self.min_seq {
+            0..=2 => self.min_seq,
+            _ => self.min_seq + 1,
         }
     }
 
@@ -48,7 +83,6 @@ impl Generations {
         self.max_seq
     }
 
-    #[cfg(test)]
     /// The oldest generation that still has a main segment; `now()` when main has none.
     pub fn oldest(&self) -> u32 {
         self.min_seq
@@ -99,7 +133,7 @@ impl Generations {
     pub fn put_main(&mut self, bytes: u64, source: Source) -> bool {
         // A second chance inside the youngest generation only turns it round: counting it would let a main
         // of one generation age by its own motion.
-        if source == Source::SecondChance(self.max_seq) {
+        if self.on_demand || source == Source::SecondChance(self.max_seq) {
             return false;
         }
         self.put_bytes += bytes;
@@ -133,7 +167,12 @@ impl Generations {
     }
 
     fn advance_oldest(&mut self) {
-        while self.min_seq < self.max_seq && self.segments[place(self.min_seq)] == 0 {
+        // On demand two young generations stay apart, however empty.
+        let youngest_old = match self.on_demand {
+            true => self.max_seq.saturating_sub(1),
+            false => self.max_seq,
+        };
+        while self.min_seq < youngest_old && self.segments[place(self.min_seq)] == 0 {
             self.min_seq += 1;
         }
     }

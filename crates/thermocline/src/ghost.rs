@@ -24,9 +24,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub const GHOSTS_PER_LINE: u64 = 31;
 /// Bytes of one line: a cache line.
 pub const LINE_BYTES: u64 = 64;
-#[cfg(test)]
-/// Ghosts kept per item the cache can hold. 1 costs 0.23 points of miss ratio, 3 gains 0.06.
-pub const GHOSTS_PER_ITEM: u64 = 2;
 /// Generations after which a ghost is dropped when its line is written. Epochs come round after 16: without
 /// this, ghosts of 16 generations ago would pass for fresh ones.
 pub const AGE_MAX: u32 = 11;
@@ -58,10 +55,14 @@ impl Ghosts {
         }
     }
 
-    #[cfg(test)]
-    /// Lines for a cache that holds about this many items.
-    pub fn lines_for(items: u64) -> u64 {
-        (items * GHOSTS_PER_ITEM).div_ceil(GHOSTS_PER_LINE).max(1)
+    /// Lines for about this many ghosts.
+    pub fn lines_for(ghosts: f64) -> u64 {
+        (ghosts / GHOSTS_PER_LINE as f64).ceil().max(1.0) as u64
+    }
+
+    /// Whether a table of `have` lines need not be replaced by one of `wanted`.
+    pub fn is_close(have: u64, wanted: u64) -> bool {
+        have as f64 >= wanted as f64 * 0.8 && have as f64 <= wanted as f64 * 1.25
     }
 
     pub fn lines(&self) -> u64 {
@@ -86,6 +87,21 @@ impl Ghosts {
     pub fn take(&self, hash: u64, now: u32) -> Option<u32> {
         let line = &self.lines[line_of(hash, self.lines())];
         line.take(fingerprint(hash)).map(|ghost| age(ghost, now))
+    }
+
+    /// `insert` for the kernel's rules: an access class (0..=2) takes two of the epoch's four bits. A table
+    /// of one ghost an item forgets before four generations are over, so two bits of epoch are enough.
+    pub fn insert_class(&self, hash: u64, epoch: u32, class: usize) {
+        let line = &self.lines[line_of(hash, self.lines())];
+        let mark = epoch & 3 | (class as u32) << 2;
+        line.put(ghost(fingerprint(hash), mark));
+    }
+
+    /// `take` for the kernel's rules: age, 0..=3 generations, and access class.
+    pub fn take_class(&self, hash: u64, now: u32) -> Option<(u32, usize)> {
+        let line = &self.lines[line_of(hash, self.lines())];
+        let mark = line.take(fingerprint(hash))? as u32 & 15;
+        Some((now.wrapping_sub(mark) & 3, (mark >> 2) as usize))
     }
 
     /// A table of another size that keeps what it can: a line's ghosts go to every new line that their keys
@@ -286,8 +302,18 @@ mod tests {
     }
 
     #[test]
+    fn a_class_comes_back_with_its_age() {
+        let ghosts = Ghosts::new(1);
+        for class in 0..3 {
+            ghosts.insert_class(hash(5), 14, class);
+            assert_eq!(ghosts.take_class(hash(5), 17), Some((3, class)));
+        }
+        assert_eq!(ghosts.take_class(hash(5), 17), None);
+    }
+
+    #[test]
     fn lines_are_filled_evenly_and_strangers_are_rare() {
-        let ghosts = Ghosts::new(Ghosts::lines_for(10_000));
+        let ghosts = Ghosts::new(Ghosts::lines_for(20_000.0));
         assert_eq!(ghosts.bytes(), ghosts.lines() * 64);
         for key in 0..10_000 {
             ghosts.insert(mixed(key), 0, 0);

@@ -29,6 +29,9 @@ mod policy;
 mod reclaim;
 mod save;
 mod segment;
+#[cfg(feature = "simulate")]
+#[doc(hidden)]
+pub mod simulate;
 mod sketch;
 mod store;
 mod sync;
@@ -49,7 +52,7 @@ pub use loader::{LoadError, LoadOptions, Loaded, Origin};
 #[cfg(all(target_os = "linux", not(shuttle)))]
 #[doc(hidden)]
 pub use mem::MappedFile;
-pub use policy::Objective;
+pub use policy::{Objective, ReclaimPolicy};
 pub use save::{LoadReport, SaveReport, Which};
 pub use sketch::HotKey;
 #[cfg(feature = "serde")]

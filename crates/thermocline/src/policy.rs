@@ -16,76 +16,47 @@
 //! All calls take `&self` and a few relaxed atomics, so that writers admit without a lock. A race costs one
 //! sample of the mean or repeats a random word; neither can be seen in a miss ratio.
 
-mod make_room;
+mod classes;
+mod duel;
 mod mean;
+mod next;
+mod origin;
 #[cfg(test)]
 mod replays;
-#[cfg(test)]
-mod simulation;
+mod setting;
+mod shadow;
+#[cfg(any(test, feature = "simulate"))]
+pub mod simulation;
+mod table;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
-pub use make_room::{most_freed, next, Candidate, Next, PoolFacts, PoolSide};
+pub use classes::Classes;
+pub use duel::Duel;
 use mean::{MeanSize, Random};
+pub use next::{most_freed, next, Candidate, Next, PoolFacts, PoolSide};
+pub use origin::Origin;
+pub use setting::{Objective, ReclaimPolicy, Setting};
+#[cfg(any(test, feature = "simulate"))]
+pub use shadow::{Conditions, Shadow};
+pub use verdict::segment;
+use verdict::Judge;
 
-#[cfg(test)]
 /// The 2-bit counter saturates here.
 pub const COUNTER_MAX: u8 = 3;
 
-/// A main segment of which at least this share is referenced goes to the young end whole: copying halves
-/// (0.60 -> 0.32 bytes copied per byte inserted) for 0.03 points of miss ratio.
-pub const RELINK_SHARE: f64 = 0.9;
-
-/// However small an item, the epoch test forgives it at most this many doublings of age, and the reverse.
-const EPOCH_TEST_CLAMP: f64 = 6.0;
-
-/// What a miss costs, and so how much size weighs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Objective {
-    /// Object misses fall by 1 to 3 points for at most 0.22 points of byte misses.
-    #[default]
-    Balanced,
-    /// As few missed bytes as possible: size weighs nothing.
-    Bytes,
-    /// As few missed items as possible: 3 to 5 points fewer, for 2 to 4 points of byte misses.
-    Objects,
-}
-
-impl Objective {
-    /// The setting in force. Held for good, a probation of 10 % misses 0.25 points less than one of 2 % in
-    /// the mean of 11 recorded traces at 1, 10 and 40 % of their keys; 2 % is better only for loops.
-    pub(crate) fn setting(self) -> Setting {
-        let alpha = match self {
-            Objective::Balanced => 0.25,
-            Objective::Bytes => 0.0,
-            Objective::Objects => 1.0,
-        };
-        Setting {
-            probation_share: 0.10,
-            test: Test::Strict,
-            alpha,
-        }
-    }
-}
-
-/// What steers the verdicts. Nothing moves when another setting comes into force: it governs later verdicts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Setting {
-    /// Share of the capacity that probation may hold while main has something to give.
-    pub probation_share: f64,
-    pub test: Test,
-    /// Weight of size, 0 = none.
-    pub alpha: f64,
-}
-
-/// Which new item enters main at once. One cache runs one of them; replays compare all.
-#[cfg_attr(not(test), allow(dead_code))]
+/// Which new item enters main at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Test {
+    /// None.
+    Never,
     /// Its ghost is younger than main's oldest segment.
     Strict,
     /// It has a ghost.
     Always,
+    /// It has a ghost of the last few generations.
+    Recent,
     /// Every item: main is then much like an LRU list.
     All,
 }
@@ -158,6 +129,7 @@ pub enum Verdict {
 pub struct Policy {
     mean: MeanSize,
     random: Random,
+    classes: Classes,
 }
 
 impl Policy {
@@ -165,6 +137,7 @@ impl Policy {
         Policy {
             mean: MeanSize::default(),
             random: Random::new(seed),
+            classes: Classes::default(),
         }
     }
 
@@ -179,107 +152,27 @@ impl Policy {
         self.mean.get()
     }
 
-    /// Where a new item goes. Never a refusal: what is stored stays for a while (see `PoolFacts::fresh_min_bytes`).
+    /// The books of the kernel's access classes; used by settings with `Rules::classes`.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// Where a new item goes.
     pub fn admit(&self, setting: &Setting, insert: &Insert) -> Pool {
-        if self.passes(setting, insert) || fills_cold_main(setting, insert) {
-            Pool::Main
-        } else {
-            Pool::Probation
-        }
+        self.judge(setting).admit(insert)
     }
 
     /// The verdict on one live item of a walked segment.
     pub fn item(&self, setting: &Setting, item: &ItemFacts) -> Verdict {
-        let exponent = self.exponent(setting, item.size);
-        match item.pool {
-            Pool::Probation if self.promotes(item.counter, exponent) => Verdict::Promote,
-            Pool::Probation => Verdict::Evict { ghost: true },
-            Pool::Main => match self.survives(item.counter, exponent) {
-                Some(counter) => Verdict::Keep { counter },
-                // Never passes the strict test, but serves `Test::Always` and keeps ghosts flowing: without
-                // these ghosts +0.03 points at two ghosts an item.
-                None => Verdict::Evict { ghost: true },
-            },
+        self.judge(setting).item(item)
+    }
+
+    fn judge<'a>(&'a self, setting: &'a Setting) -> Judge<'a> {
+        Judge {
+            setting,
+            mean: self.mean.get(),
+            random: &self.random,
+            classes: &self.classes,
         }
     }
-
-    fn passes(&self, setting: &Setting, insert: &Insert) -> bool {
-        match (setting.test, insert.ghost_age) {
-            (Test::All, _) => true,
-            (_, None) => false,
-            (Test::Always, Some(_)) => true,
-            (Test::Strict, Some(age)) => self.is_younger_than_main(setting, insert, age),
-        }
-    }
-
-    /// The item came back sooner than main's oldest has gone without being referenced.
-    fn is_younger_than_main(&self, setting: &Setting, insert: &Insert, ghost_age: u32) -> bool {
-        let Some(oldest) = insert.oldest_main else {
-            return true;
-        };
-        let main_age = insert.now.saturating_sub(oldest);
-        let exponent = self.exponent(setting, insert.size);
-        let forgiven = exponent.clamp(-EPOCH_TEST_CLAMP, EPOCH_TEST_CLAMP).exp2();
-        f64::from(ghost_age) + 0.5 < (f64::from(main_age) + 0.5) * forgiven
-    }
-
-    fn promotes(&self, counter: u8, exponent: f64) -> bool {
-        let chance = match counter {
-            0 if exponent > 1.0 => 1.0 - (1.0 - exponent).exp2(),
-            0 => 0.0,
-            1 => exponent,
-            _ => (exponent + 1.0).exp2(),
-        };
-        self.random.chance(chance)
-    }
-
-    /// The counter a main item survives with, None if it does not.
-    fn survives(&self, counter: u8, exponent: f64) -> Option<u8> {
-        let less = counter.saturating_sub(1);
-        if counter == 0 {
-            let stays = self.random.chance(1.0 - (-exponent).exp2());
-            return stays.then_some(0);
-        }
-        if exponent >= 0.0 {
-            let pays = self.random.chance((-exponent).exp2());
-            return Some(if pays { less } else { counter });
-        }
-        if self.random.chance(exponent.exp2()) {
-            return Some(less);
-        }
-        (counter > 1).then_some(0)
-    }
-
-    fn exponent(&self, setting: &Setting, size: u64) -> f64 {
-        let mean = self.mean.get();
-        if setting.alpha == 0.0 || mean <= 0.0 {
-            return 0.0;
-        }
-        setting.alpha * (mean / size.max(1) as f64).log2()
-    }
-}
-
-/// Whether a segment about to be drained moves whole.
-pub fn segment(facts: &SegmentFacts) -> Whole {
-    let needed = facts.used_bytes as f64 * RELINK_SHARE;
-    if facts.pool == Pool::Main && facts.used_bytes > 0 && facts.referenced_bytes as f64 >= needed {
-        Whole::Relink
-    } else {
-        Whole::Walk
-    }
-}
-
-/// While nothing had to leave, main takes everything but probation's share.
-fn fills_cold_main(setting: &Setting, insert: &Insert) -> bool {
-    let share = share_bytes(setting, insert.capacity_bytes).max(insert.segment_bytes);
-    let room = insert
-        .capacity_bytes
-        .saturating_sub(insert.reserve_bytes)
-        .saturating_sub(share);
-    !insert.evicted_before && insert.main_bytes + insert.size <= room
-}
-
-/// Probation's share of the capacity.
-fn share_bytes(setting: &Setting, capacity_bytes: u64) -> u64 {
-    (setting.probation_share * capacity_bytes as f64) as u64
 }

@@ -16,7 +16,7 @@ use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
 use crate::location::Place;
 use crate::mem::{current_core, Budget, Domain, Pin, Region};
 use crate::metrics::{Counter, Counters};
-use crate::policy::{Insert, Policy, Pool, Setting};
+use crate::policy::{Insert, Policy, Pool, ReclaimPolicy, Setting};
 use crate::segment::{Segment, SegmentId, Segments};
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
@@ -35,7 +35,7 @@ pub(crate) struct Store {
     pub(crate) counters: Counters,
     pub(crate) time: Time,
     pub(crate) policy: Policy,
-    pub(crate) setting: Setting,
+    pub(crate) setting: &'static Setting,
     pub(crate) generations: Mutex<Generations>,
     /// Sealed segments the reclaimer has not yet queued.
     pub(crate) sealed: Mutex<Vec<SegmentId>>,
@@ -130,7 +130,7 @@ impl Store {
             lanes: Lanes::new(config.threads, expected),
             counters: Counters::new(),
             policy: Policy::new(seed),
-            setting: config.objective.setting(),
+            setting: &ReclaimPolicy::GenDuel.settings(config.objective)[1],
             generations: Mutex::new(Generations::new(capacity)),
             sealed: Mutex::new(Vec::new()),
             facts: Facts {
@@ -410,7 +410,7 @@ impl Store {
         let oldest = self.facts.oldest_main.load(Ordering::Relaxed);
         let segment_bytes = self.segments.bytes() as u64;
         self.policy.admit(
-            &self.setting,
+            self.setting,
             &Insert {
                 size: bytes as u64,
                 ghost_age,

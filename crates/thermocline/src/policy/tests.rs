@@ -2,17 +2,19 @@
 
 use super::*;
 
-const STRICT: Setting = Setting {
-    probation_share: 0.10,
-    test: Test::Strict,
-    alpha: 0.25,
-};
-const ALPHA_1: Setting = Setting {
-    probation_share: 0.10,
-    test: Test::Strict,
-    alpha: 1.0,
-};
+const STRICT: Setting = setting(Test::Strict, 0.25);
+const ALPHA_1: Setting = setting(Test::Strict, 1.0);
 const DRAWS: usize = 40_000;
+
+const fn setting(test: Test, alpha: f64) -> Setting {
+    Setting {
+        probation_share: 0.10,
+        test,
+        alpha,
+        margin: 0.01,
+        rules: &setting::GENERATIONAL,
+    }
+}
 
 /// A warm cache of 1000 bytes in segments of 10; the mean item has 100 bytes.
 fn insert() -> Insert {
@@ -282,7 +284,7 @@ fn large_items_pay_more_to_survive_main() {
 
 #[test]
 fn the_bytes_objective_ignores_size() {
-    let setting = Objective::Bytes.setting();
+    let setting = ReclaimPolicy::GenDuel.settings(Objective::Bytes)[1];
     for size in [1, 100, 1 << 30] {
         assert_eq!(
             policy().item(&setting, &item(Pool::Main, 2, size)),
@@ -309,29 +311,22 @@ fn a_policy_without_a_mean_treats_sizes_as_equal() {
 }
 
 #[test]
-fn objectives_start_with_their_alpha() {
-    assert_eq!(Objective::default().setting().alpha, 0.25);
-    assert_eq!(Objective::Objects.setting().alpha, 1.0);
-    assert_eq!(Objective::Bytes.setting().test, Test::Strict);
-}
-
-#[test]
 fn a_main_segment_nine_tenths_referenced_is_relinked() {
     let facts = |pool, referenced_bytes| SegmentFacts {
         pool,
         used_bytes: 1000,
         referenced_bytes,
     };
-    assert_eq!(segment(&facts(Pool::Main, 900)), Whole::Relink);
-    assert_eq!(segment(&facts(Pool::Main, 899)), Whole::Walk);
-    assert_eq!(segment(&facts(Pool::Probation, 1000)), Whole::Walk);
+    assert_eq!(segment(&STRICT, &facts(Pool::Main, 900)), Whole::Relink);
+    assert_eq!(segment(&STRICT, &facts(Pool::Main, 899)), Whole::Walk);
+    assert_eq!(segment(&STRICT, &facts(Pool::Probation, 1000)), Whole::Walk);
     let empty = SegmentFacts {
         pool: Pool::Main,
         used_bytes: 0,
         referenced_bytes: 0,
     };
     assert_eq!(
-        segment(&empty),
+        segment(&STRICT, &empty),
         Whole::Walk,
         "an empty segment is freed, not moved for ever"
     );

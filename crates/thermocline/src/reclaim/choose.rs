@@ -63,7 +63,7 @@ impl Reclaim {
             }
         }
         let facts = self.pool_facts(store, books);
-        match policy::next(&store.setting, &facts) {
+        match policy::next(store.setting, &facts) {
             Next::Expire(candidate) | Next::Compact(candidate) => {
                 let id = SegmentId(candidate.segment);
                 let mode = Mode::Compact;
@@ -85,7 +85,7 @@ impl Reclaim {
                 }
                 closed
             }
-            Next::Nothing => false,
+            Next::Deactivate | Next::Age | Next::Nothing => false,
         }
     }
 
@@ -187,6 +187,7 @@ impl Reclaim {
             capacity_bytes: capacity,
             segment_bytes,
             fresh_min_bytes: floor,
+            wants_ageing: false,
             most_freed: self.most_freed(store, books),
         }
     }

@@ -291,7 +291,7 @@ impl Drain {
             used_bytes: store.segment(self.id).used() as u64,
             referenced_bytes: self.referenced,
         };
-        if policy::segment(&facts) == Whole::Relink {
+        if policy::segment(store.setting, &facts) == Whole::Relink {
             self.phase = Phase::Relink;
         }
     }
@@ -312,7 +312,7 @@ impl Drain {
                 counter: counter as u8,
             },
             _ => store.policy.item(
-                &store.setting,
+                store.setting,
                 &ItemFacts {
                     pool,
                     counter: counter.saturating_sub(self.strictness) as u8,

@@ -104,12 +104,8 @@ impl Reclaim {
             return;
         }
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
-        let ghosts = capacity as f64 / mean * GHOSTS_PER_ITEM;
-        let lines = (ghosts / crate::ghost::GHOSTS_PER_LINE as f64)
-            .ceil()
-            .max(1.0) as u64;
-        let close = have as f64 >= lines as f64 * 0.8 && have as f64 <= lines as f64 * 1.25;
-        if have == 0 || !close {
+        let lines = Ghosts::lines_for(capacity as f64 / mean * GHOSTS_PER_ITEM);
+        if have == 0 || !Ghosts::is_close(have, lines) {
             self.replace_ghosts(store, lines);
         }
     }

@@ -1,6 +1,7 @@
 //! What to free next: expired and dead bytes before live ones, then probation over its share, then main.
 
-use super::{share_bytes, Pool, Setting};
+use super::verdict::share_bytes;
+use super::{Pool, Setting};
 
 /// A segment is worth copying its live rest when at least this share of a segment comes free. At 10 % of hits
 /// overwriting by append this brings 93 % live bytes and all but 0.3 points of miss ratio back, for 0.68 bytes
@@ -82,6 +83,8 @@ pub struct PoolFacts {
     pub segment_bytes: u64,
     /// Bytes of later inserts that a stored item outlives at least; 0 leaves probation to its share alone.
     pub fresh_min_bytes: u64,
+    /// The kernel's generations have none left that is cold.
+    pub wants_ageing: bool,
     /// What `most_freed` found, if the caller looked.
     pub most_freed: Option<Candidate>,
 }
@@ -94,6 +97,10 @@ pub enum Next {
     Compact(Candidate),
     /// Drain this pool's oldest sealed segment.
     Drain(Pool),
+    /// Main's oldest segment goes whole to the young end of probation, its counters cleared.
+    Deactivate,
+    /// Open a new youngest generation.
+    Age,
     /// Nothing is sealed: seal this pool's open segment and ask again.
     Seal(Pool),
     /// Nothing to free.
@@ -109,11 +116,29 @@ pub fn next(setting: &Setting, facts: &PoolFacts) -> Next {
             Next::Compact(candidate)
         };
     }
+    if facts.wants_ageing {
+        return Next::Age;
+    }
+    if setting.rules.deactivates {
+        return next_of_two_lists(setting, facts);
+    }
     let probation_over = facts.probation.used_bytes > probation_max(setting, facts);
     match (facts.probation.sealed > 0, facts.main.sealed > 0) {
         (true, _) if probation_over => Next::Drain(Pool::Probation),
         (_, true) => Next::Drain(Pool::Main),
         (true, _) => Next::Drain(Pool::Probation),
+        (false, false) => last_resort(facts),
+    }
+}
+
+/// Inactive below its share of what is held: the oldest active go there. Otherwise the oldest inactive leave.
+fn next_of_two_lists(setting: &Setting, facts: &PoolFacts) -> Next {
+    let held = facts.probation.used_bytes + facts.main.used_bytes;
+    let is_low = facts.probation.used_bytes < share_bytes(setting, held);
+    match (facts.probation.sealed > 0, facts.main.sealed > 0) {
+        (_, true) if is_low => Next::Deactivate,
+        (true, _) => Next::Drain(Pool::Probation),
+        (false, true) => Next::Deactivate,
         (false, false) => last_resort(facts),
     }
 }
@@ -149,6 +174,8 @@ mod tests {
         probation_share: 0.10,
         test: Test::Strict,
         alpha: 0.25,
+        margin: 0.01,
+        rules: &super::super::setting::GENERATIONAL,
     };
 
     /// Capacity 1000, segments of 10, probation's share 100.
@@ -164,6 +191,7 @@ mod tests {
             capacity_bytes: 1000,
             segment_bytes: 10,
             fresh_min_bytes: 0,
+            wants_ageing: false,
             most_freed: None,
         }
     }
