@@ -240,7 +240,7 @@ impl Table {
     /// Heads are a power of two; the multiplication spreads keys that are no hashes.
     fn head_of(&self, key: u32) -> usize {
         let spread = key.wrapping_mul(0x9E37_79B1);
-        (u64::from(spread) * self.heads.len() as u64 >> 32) as usize
+        ((u64::from(spread) * self.heads.len() as u64) >> 32) as usize
     }
 }
 
