@@ -333,7 +333,9 @@ fn the_other_policies_are_no_straw_men() {
         (ReclaimPolicy::Mglru, None),
         (ReclaimPolicy::GenDuel, None),
     ];
-    let mut sums: BTreeMap<&str, Vec<(f64, Option<f64>, Option<f64>)>> = BTreeMap::new();
+    // Ours, the baseline's, the best of all.
+    type Row = (f64, Option<f64>, Option<f64>);
+    let mut sums: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     let names: std::collections::BTreeSet<&str> = stored.keys().map(|key| key.0).collect();
     for name in names {
         let Some(requests) = trace(name) else { return };
