@@ -173,6 +173,9 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
     config.threads = settings.threads;
     config.marks = true;
     config.evict = settings.evict;
+    config.policy = settings.policy;
+    config.objective = settings.objective;
+    config.fresh_min = settings.fresh_min;
     config.hot_keys = settings.hot_keys;
     config
 }

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::mem::EXTENT_BYTES;
-use crate::policy::Objective;
+use crate::policy::{Objective, ReclaimPolicy};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +28,6 @@ pub(crate) const OPEN_SHARE: f64 = 0.04;
 /// `CONDEMNED_MIN`, a scheduler slice of filling at 1 GB/s.
 pub(crate) const CONDEMNED_SHARE: f64 = 0.02;
 pub(crate) const CONDEMNED_MIN: u64 = 16 << 20;
-/// Ghosts an item: 1.5 costs 25 bits an item and 0.03 points of miss ratio against 2.
-pub(crate) const GHOSTS_PER_ITEM: f64 = 1.5;
 /// A stored item outlives at least this share of the cache in later inserts (or 4 segments, or the
 /// largest item).
 pub(crate) const FRESH_SHARE: f64 = 0.02;
@@ -148,8 +146,13 @@ pub struct Config {
     pub time_to_live: Option<Duration>,
     /// Items not read for so long are gone. Coarse: read at most a minute late. Switches `marks` on.
     pub time_to_idle: Option<Duration>,
+    /// Which policy chooses what leaves. The default is meant to be the best; the others are there to compare.
+    pub policy: ReclaimPolicy,
     /// What a miss costs, and so how much size weighs in what is kept.
     pub objective: Objective,
+    /// Bytes of later inserts that a stored item outlives at least; at most a quarter of the memory. Default:
+    /// the larger of 2 % of the cache, 4 segments and the largest item. 0 = none.
+    pub fresh_min: Option<u64>,
     /// Whether to make room by evicting live items; if not, a write that finds no room is refused.
     pub evict: bool,
     /// Told of every item that leaves.
@@ -182,7 +185,9 @@ impl Config {
             marks: false,
             time_to_live: None,
             time_to_idle: None,
+            policy: ReclaimPolicy::default(),
             objective: Objective::default(),
+            fresh_min: None,
             evict: true,
             listener: None,
             hot_keys: false,
@@ -251,6 +256,13 @@ impl Config {
                     "item_size_max = {max} bytes: between 1 and {ceiling} bytes with this memory (a quarter of it)"
                 ));
             }
+        }
+        let floor_max = self.cache_bytes() / 4;
+        if self.fresh_min.is_some_and(|floor| floor > floor_max) {
+            return wrong(format!(
+                "fresh_min = {} bytes: at most {floor_max} bytes with this memory (a quarter of it)",
+                self.fresh_min.unwrap_or(0)
+            ));
         }
         if self.threads == 0 {
             return wrong("threads = 0: at least 1 thread writes".into());

@@ -27,12 +27,14 @@ mod setting;
 mod shadow;
 #[cfg(any(test, feature = "simulate"))]
 pub mod simulation;
+mod steer;
 mod table;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub use classes::Classes;
+pub use classes::{class, Classes};
+#[cfg(any(test, feature = "simulate"))]
 pub use duel::Duel;
 use mean::{MeanSize, Random};
 pub use next::{most_freed, next, Candidate, Next, PoolFacts, PoolSide};
@@ -112,6 +114,7 @@ pub enum Whole {
 pub struct ItemFacts {
     pub pool: Pool,
     pub counter: u8,
+    /// Bytes; 0 = let size weigh nothing.
     pub size: u64,
 }
 
@@ -127,14 +130,21 @@ pub enum Verdict {
 
 #[derive(Debug)]
 pub struct Policy {
+    steering: steer::Steering,
     mean: MeanSize,
     random: Random,
     classes: Classes,
 }
 
 impl Policy {
-    pub fn new(seed: u64) -> Policy {
+    pub fn new(
+        policy: ReclaimPolicy,
+        objective: Objective,
+        capacity_bytes: u64,
+        seed: u64,
+    ) -> Policy {
         Policy {
+            steering: steer::Steering::new(policy, objective, capacity_bytes, seed),
             mean: MeanSize::default(),
             random: Random::new(seed),
             classes: Classes::default(),
@@ -150,6 +160,12 @@ impl Policy {
     /// Running mean of inserted sizes; 0 before the first.
     pub fn mean_size(&self) -> f64 {
         self.mean.get()
+    }
+
+    /// The setting in force, and the duel that chooses it.
+    #[inline(always)]
+    pub fn steering(&self) -> &steer::Steering {
+        &self.steering
     }
 
     /// The books of the kernel's access classes; used by settings with `Rules::classes`.

@@ -148,9 +148,10 @@ impl Segment {
         self.go(State::Sealed, State::Draining);
     }
 
-    /// Back to Sealed at the young end.
-    pub(crate) fn relink(&self, generation: u32) {
-        self.pool.store(MAIN | generation, Ordering::Relaxed);
+    /// Back to Sealed at the young end of a pool.
+    pub(crate) fn relink(&self, pool: Pool, generation: u32) {
+        let main = if pool == Pool::Main { MAIN } else { 0 };
+        self.pool.store(main | generation, Ordering::Relaxed);
         self.go(State::Draining, State::Sealed);
     }
 

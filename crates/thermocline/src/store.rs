@@ -16,7 +16,7 @@ use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
 use crate::location::Place;
 use crate::mem::{current_core, Budget, Domain, Pin, Region};
 use crate::metrics::{Counter, Counters};
-use crate::policy::{Insert, Policy, Pool, ReclaimPolicy, Setting};
+use crate::policy::{Insert, Origin, Policy, Pool, Setting};
 use crate::segment::{Segment, SegmentId, Segments};
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
@@ -35,7 +35,8 @@ pub(crate) struct Store {
     pub(crate) counters: Counters,
     pub(crate) time: Time,
     pub(crate) policy: Policy,
-    pub(crate) setting: &'static Setting,
+    /// Bytes of later inserts a stored item outlives at least, where that was configured.
+    pub(crate) fresh_min: Option<u64>,
     pub(crate) generations: Mutex<Generations>,
     /// Sealed segments the reclaimer has not yet queued.
     pub(crate) sealed: Mutex<Vec<SegmentId>>,
@@ -129,9 +130,14 @@ impl Store {
             domain: parts.domain,
             lanes: Lanes::new(config.threads, expected),
             counters: Counters::new(),
-            policy: Policy::new(seed),
-            setting: &ReclaimPolicy::GenDuel.settings(config.objective)[1],
-            generations: Mutex::new(Generations::new(capacity)),
+            generations: Mutex::new(
+                match config.policy.settings(config.objective)[0].rules.classes {
+                    true => Generations::on_demand(),
+                    false => Generations::new(capacity),
+                },
+            ),
+            policy: Policy::new(config.policy, config.objective, capacity, seed),
+            fresh_min: config.fresh_min,
             sealed: Mutex::new(Vec::new()),
             facts: Facts {
                 now: AtomicU32::new(0),
@@ -339,8 +345,7 @@ impl Store {
     /// Reserves room for a record in the lane of this core.
     pub(crate) fn reserve(&self, pin: &Pin, pool: Pool, bytes: usize, wide: bool) -> Reserved {
         let opening = Opening {
-            pool,
-            source: None,
+            origin: Origin::Fresh(pool),
             reserve: RESERVE_SEGMENTS,
             now_s: self.time.now_s(),
         };
@@ -397,8 +402,14 @@ impl Store {
     pub(crate) fn admit(&self, pin: &Pin, hash: u64, bytes: usize) -> Pool {
         let evicted = self.facts.evicted.load(Ordering::Relaxed);
         let now = self.facts.now.load(Ordering::Relaxed);
+        let setting = self.setting();
         let ghost_age = match evicted {
-            true => self.with_ghosts(|ghosts| ghosts.take(hash, now)).flatten(),
+            true => self
+                .with_ghosts(|ghosts| match setting.rules.classes {
+                    true => self.take_class(ghosts, hash, now, bytes),
+                    false => ghosts.take(hash, now),
+                })
+                .flatten(),
             false => None,
         };
         if ghost_age.is_some() {
@@ -410,7 +421,7 @@ impl Store {
         let oldest = self.facts.oldest_main.load(Ordering::Relaxed);
         let segment_bytes = self.segments.bytes() as u64;
         self.policy.admit(
-            self.setting,
+            setting,
             &Insert {
                 size: bytes as u64,
                 ghost_age,
@@ -423,6 +434,67 @@ impl Store {
                 segment_bytes,
             },
         )
+    }
+
+    fn take_class(&self, ghosts: &Ghosts, hash: u64, now: u32, bytes: usize) -> Option<u32> {
+        let (age, class) = ghosts.take_class(hash, now)?;
+        self.policy.classes().refaulted(class, bytes as u64, age);
+        Some(age)
+    }
+
+    /// Remembers an evicted key of a segment of this generation.
+    pub(crate) fn remember(&self, hash: u64, generation: u32, counter: u32) {
+        let now = self.facts.now.load(Ordering::Relaxed);
+        let classes = self.setting().rules.classes;
+        self.with_ghosts(|ghosts| match classes {
+            true => ghosts.insert_class(hash, generation, crate::policy::class(counter as u8)),
+            false => ghosts.insert(hash, generation, now),
+        });
+    }
+
+    /// The setting that steers the policy at the moment.
+    #[inline]
+    pub(crate) fn setting(&self) -> &'static Setting {
+        self.policy.steering().setting()
+    }
+
+    /// An access of an item of so many bytes, for the duel: a read that hit, or a write. One compare unless
+    /// its key is sampled.
+    #[inline(always)]
+    pub(crate) fn accessed(&self, hash: u64, bytes: usize) {
+        let steering = self.policy.steering();
+        if steering.is_sampled(hash) {
+            steering.sample(hash, bytes as u64, self.policy.mean_size());
+        }
+    }
+
+    /// The same of a record just published, whose chunks count.
+    #[inline(always)]
+    pub(crate) fn published(&self, hash: u64, place: Place) {
+        if self.policy.steering().is_sampled(hash) {
+            let layout = self.look(place).layout;
+            self.accessed(hash, layout.reserved.max(layout.value_bytes));
+        }
+    }
+
+    /// A caller removed the key.
+    #[inline(always)]
+    pub(crate) fn removed(&self, hash: u64) {
+        if self.policy.steering().is_sampled(hash) {
+            self.policy.steering().forget(hash);
+        }
+    }
+
+    /// Bytes of later inserts that a stored item outlives at least: what was configured, else the larger of
+    /// 2 % of the cache, 4 segments and the largest item.
+    pub(crate) fn fresh_min_bytes(&self, largest: u64) -> u64 {
+        let capacity = self.facts.capacity_bytes.load(Ordering::Relaxed);
+        let floor = self.fresh_min.unwrap_or_else(|| {
+            ((capacity as f64 * crate::config::FRESH_SHARE) as u64)
+                .max(4 * self.segments.bytes() as u64)
+                .max(largest)
+        });
+        floor.min(capacity / 4)
     }
 
     pub(crate) fn with_ghosts<R>(&self, use_them: impl FnOnce(&Ghosts) -> R) -> Option<R> {
@@ -503,7 +575,11 @@ impl Store {
         let capacity = owned + self.segments.room_bytes();
         self.facts.capacity_bytes.store(capacity, Ordering::Relaxed);
         lock(&self.generations).set_capacity(capacity);
-        let due = self.is_nearly_full() && self.ghost_bytes() == 0;
+        let floor = self.fresh_min_bytes(0) + self.segments.bytes() as u64;
+        let share_min = floor as f64 / capacity.max(1) as f64;
+        self.policy.steering().set_capacity(capacity, share_min);
+        let wants_ghosts = self.setting().rules.ghosts_per_item > 0.0;
+        let due = wants_ghosts && self.is_nearly_full() && self.ghost_bytes() == 0;
         self.facts.ghosts_due.store(due, Ordering::Relaxed);
     }
 
@@ -542,19 +618,16 @@ impl LaneBooks for Store {
         lock(&self.sealed).push(id);
     }
 
-    fn opening(&self, opening: &Opening) -> u32 {
+    fn opening(&self, origin: Origin) -> (Pool, u32) {
         self.refresh_capacity();
         let mut generations = lock(&self.generations);
-        let count = match opening.pool {
+        let (pool, generation) = origin.open(self.setting(), &mut generations);
+        let count = match pool {
             Pool::Main => &self.facts.main_segments,
             Pool::Probation => &self.facts.probation_segments,
         };
         count.fetch_add(1, Ordering::Relaxed);
-        match (opening.pool, opening.source) {
-            (Pool::Probation, _) => generations.now(),
-            (Pool::Main, None) => generations.open_main(),
-            (Pool::Main, Some(source)) => generations.open_main_as(source),
-        }
+        (pool, generation)
     }
 
     fn not_opened(&self, pool: Pool, generation: u32) {

@@ -12,7 +12,7 @@ use crate::item::Item;
 use crate::location::{Place, UNIT_BYTES};
 use crate::mem::{current_core, Pin};
 use crate::models_switch::{mutant, Mutant};
-use crate::policy::Pool;
+use crate::policy::{Origin, Pool};
 use crate::segment::{SegmentId, Segments};
 use crate::sync::{lock, AtomicU64, Mutex, MutexGuard, Ordering};
 
@@ -32,9 +32,7 @@ pub(crate) struct Lane {
 /// How a lane gets its next segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Opening {
-    pub(crate) pool: Pool,
-    /// The generation a compaction segment inherits; None: the youngest.
-    pub(crate) source: Option<u32>,
+    pub(crate) origin: Origin,
     /// Free segments to leave behind for others.
     pub(crate) reserve: usize,
     pub(crate) now_s: u32,
@@ -154,10 +152,10 @@ impl Lane {
         if self.word.load(Ordering::Acquire) < NONE {
             return true;
         }
-        let generation = books.opening(&opening);
-        let opened = segments.open(opening.pool, generation, opening.reserve, opening.now_s);
+        let (pool, generation) = books.opening(opening.origin);
+        let opened = segments.open(pool, generation, opening.reserve, opening.now_s);
         let Some(id) = opened else {
-            books.not_opened(opening.pool, generation);
+            books.not_opened(pool, generation);
             return false;
         };
         self.word.store((id.0 as u64) << 32, Ordering::Release);
@@ -201,8 +199,8 @@ fn split(word: u64) -> (SegmentId, u64) {
 pub(crate) trait LaneBooks {
     /// The segment left its lane at `used` bytes: seal it and queue it. `fresh`: filled by writers.
     fn sealing(&self, id: SegmentId, used: usize, fresh: bool);
-    /// A segment is about to be opened: the generation it bears.
-    fn opening(&self, opening: &Opening) -> u32;
+    /// A segment is about to be opened: its pool, and the generation it bears.
+    fn opening(&self, origin: Origin) -> (Pool, u32);
     /// There was none after all.
     fn not_opened(&self, pool: Pool, generation: u32);
 }

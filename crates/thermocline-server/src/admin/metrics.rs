@@ -309,6 +309,24 @@ fn cache(shared: &Shared) -> Vec<Row> {
             number(stats.ghost_bytes),
         ),
         (
+            "shadow_bytes",
+            false,
+            "The miniature caches that the policy's settings are duelled in.",
+            number(stats.shadow_bytes),
+        ),
+        (
+            "policy_setting",
+            false,
+            "The policy's setting in force, counted from 0.",
+            number(stats.policy_setting),
+        ),
+        (
+            "policy_switches_total",
+            true,
+            "How often another setting came into force.",
+            number(stats.policy_switches),
+        ),
+        (
             "segment_count",
             false,
             "Segments owned.",

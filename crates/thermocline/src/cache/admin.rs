@@ -74,6 +74,14 @@ pub struct Stats {
     pub index_used_bytes: u64,
     /// Bytes of the ghost table.
     pub ghost_bytes: u64,
+    /// Bytes of the shadows that the policy's settings are duelled in.
+    pub shadow_bytes: u64,
+    /// The setting in force, counted from 0, and how often another one came into force.
+    pub policy_setting: u64,
+    /// See `policy_setting`.
+    pub policy_switches: u64,
+    /// One in so many keys feeds the duel; 0 = none.
+    pub policy_sampling: u64,
     /// Bytes of segments, free ones included.
     pub segment_bytes_total: u64,
     /// Bytes of one segment.
@@ -247,6 +255,10 @@ impl Cache {
             index_bytes: store.index.bytes(),
             index_used_bytes: store.index.used_bytes(),
             ghost_bytes: store.ghost_bytes(),
+            shadow_bytes: store.policy.steering().bytes(),
+            policy_setting: store.policy.steering().current() as u64,
+            policy_switches: store.policy.steering().switches(),
+            policy_sampling: store.policy.steering().sampling(),
             segment_bytes_total: (store.segments.owned() * store.segments.bytes()) as u64,
             segment_bytes: store.segments.bytes() as u64,
             segments_free: store.segments.free() as u64,

@@ -343,6 +343,7 @@ impl Inner {
         }
         if want.mark {
             store.index.bump(&found);
+            store.accessed(hash, seen.layout.reserved.max(seen.layout.value_bytes));
             self.mark_access(&seen);
             self.sample(hash, key);
         }

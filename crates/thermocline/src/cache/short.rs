@@ -68,6 +68,7 @@ impl Inner {
             return ShortRead::Other;
         }
         store.index.bump(&found);
+        store.accessed(hash, bare.reserved());
         self.sample(hash, key);
         store.counters.one(&pin, Counter::Hits);
         ShortRead::Copied {
@@ -116,6 +117,7 @@ impl Inner {
         }
         bare.overwrite(marks, value, slack, token_out);
         store.index.bump(&found);
+        store.accessed(hash, bare.reserved());
         let counter = match slack < UNIT_BYTES {
             true => Counter::EqualSizeInPlace,
             false => Counter::OtherInPlace,

@@ -151,6 +151,7 @@ impl Inner {
         if removed {
             seen.item.unlock_frozen(seen.header);
             store.bury_item(&seen);
+            store.removed(hash);
             store.counters.one(&pin, Counter::Deleted);
         } else {
             seen.item.unlock(seen.header);
@@ -242,6 +243,7 @@ impl Inner {
                 if store.index.remove_if(hash, seen.place) {
                     seen.item.unlock_frozen(seen.header);
                     store.bury_item(seen);
+                    store.removed(hash);
                     store.counters.one(
                         &pin,
                         match over {

@@ -470,6 +470,7 @@ impl Inner {
             self.rebook_expiry(seen, fields.expires_ms);
         }
         store.index.bump(&old.found);
+        store.accessed(write.hash, seen.layout.reserved);
         let counter = match seen.layout.reserved == write.new.bytes {
             true => Counter::EqualSizeInPlace,
             false => Counter::OtherInPlace,
@@ -594,6 +595,7 @@ impl Inner {
             }
         }
         store.book_expiry(place, bytes, expires_ms);
+        store.published(hash, place);
         store
             .counters
             .add(pin, Counter::InsertedBytes, bytes as u64);

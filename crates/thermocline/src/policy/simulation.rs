@@ -201,7 +201,8 @@ impl Simulation {
         );
         duel.set_share_min(share_of_floor(&config));
         Simulation {
-            policy: Policy::new(config.seed),
+            // Verdicts only: the simulation drives its own duel.
+            policy: Policy::new(ReclaimPolicy::Fifo, config.objective, 0, config.seed),
             duel,
             setting: &settings[config.setting.unwrap_or(0).min(settings.len() - 1)],
             generations: generations(&config),

@@ -32,7 +32,7 @@ fn insert() -> Insert {
 }
 
 fn policy() -> Policy {
-    let policy = Policy::new(7);
+    let policy = Policy::new(ReclaimPolicy::Fifo, Objective::Balanced, 1000, 7);
     policy.inserted(1, 100);
     policy
 }
@@ -299,7 +299,7 @@ fn the_bytes_objective_ignores_size() {
 
 #[test]
 fn a_policy_without_a_mean_treats_sizes_as_equal() {
-    let fresh = Policy::new(1);
+    let fresh = Policy::new(ReclaimPolicy::Fifo, Objective::Balanced, 1000, 1);
     assert_eq!(
         fresh.item(&ALPHA_1, &item(Pool::Main, 1, 5)),
         Verdict::Keep { counter: 0 }

@@ -103,10 +103,10 @@ impl Judge<'_> {
     }
 
     fn exponent(&self, size: u64) -> f64 {
-        if self.setting.alpha == 0.0 || self.mean <= 0.0 {
+        if self.setting.alpha == 0.0 || self.mean <= 0.0 || size == 0 {
             return 0.0;
         }
-        self.setting.alpha * (self.mean / size.max(1) as f64).log2()
+        self.setting.alpha * (self.mean / size as f64).log2()
     }
 }
 

@@ -161,6 +161,7 @@ fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
     store.index.trim();
     store.refresh_capacity();
     reclaim.fit_ghosts(store);
+    reclaim.charge_shadows(store);
     reclaim.forget_flush(store);
 }
 

@@ -2,7 +2,6 @@
 
 use super::drain::{Drain, Mode};
 use super::{Books, Reclaim, CANDIDATES_MAX, FRUITLESS_MAX};
-use crate::config::FRESH_SHARE;
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
 use crate::segment::{SegmentId, State};
@@ -63,14 +62,21 @@ impl Reclaim {
             }
         }
         let facts = self.pool_facts(store, books);
-        match policy::next(store.setting, &facts) {
+        match policy::next(store.setting(), &facts) {
             Next::Expire(candidate) | Next::Compact(candidate) => {
                 let id = SegmentId(candidate.segment);
                 let mode = Mode::Compact;
                 self.unqueue(store, books, id) && self.begin(store, books, id, mode)
             }
             _ if !evict => false,
-            Next::Drain(pool) => self.start_oldest(store, books, pool),
+            Next::Drain(pool) => self.start_oldest(store, books, pool, None),
+            Next::Deactivate => self.start_oldest(store, books, Pool::Main, Some(Mode::Deactivate)),
+            Next::Age => {
+                let mut generations = lock(&store.generations);
+                generations.age();
+                store.facts.now.store(generations.now(), Ordering::Relaxed);
+                true
+            }
             Next::Seal(pool) => {
                 let mut closed = false;
                 for lane in store.lanes.of_pool(pool) {
@@ -85,12 +91,18 @@ impl Reclaim {
                 }
                 closed
             }
-            Next::Deactivate | Next::Age | Next::Nothing => false,
+            Next::Nothing => false,
         }
     }
 
     /// Drains the oldest segment of a pool that nobody is still writing in.
-    pub(super) fn start_oldest(&self, store: &Store, books: &mut Books, pool: Pool) -> bool {
+    pub(super) fn start_oldest(
+        &self,
+        store: &Store,
+        books: &mut Books,
+        pool: Pool,
+        mode: Option<Mode>,
+    ) -> bool {
         let queue = match pool {
             Pool::Probation => &books.probation,
             Pool::Main => &books.main,
@@ -98,10 +110,10 @@ impl Reclaim {
         let Some(id) = queue.iter().copied().find(|&id| is_settled(store, id)) else {
             return false;
         };
-        let mode = match pool {
+        let mode = mode.unwrap_or(match pool {
             Pool::Probation => Mode::Probation,
             Pool::Main => Mode::Main,
-        };
+        });
         self.unqueue(store, books, id) && self.begin(store, books, id, mode)
     }
 
@@ -173,10 +185,6 @@ impl Reclaim {
             }
         };
         let largest = self.item_bytes_max.load(Ordering::Relaxed);
-        let floor = ((capacity as f64 * FRESH_SHARE) as u64)
-            .max(4 * segment_bytes)
-            .max(largest)
-            .min(capacity / 4);
         PoolFacts {
             probation: side(
                 Pool::Probation,
@@ -186,8 +194,8 @@ impl Reclaim {
             main: side(Pool::Main, books.main.len() as u32, books.sealed_bytes[1]),
             capacity_bytes: capacity,
             segment_bytes,
-            fresh_min_bytes: floor,
-            wants_ageing: false,
+            fresh_min_bytes: store.fresh_min_bytes(largest),
+            wants_ageing: store.setting().rules.classes && lock(&store.generations).wants_ageing(),
             most_freed: self.most_freed(store, books),
         }
     }

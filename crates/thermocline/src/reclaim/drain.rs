@@ -32,6 +32,8 @@ pub(super) enum Mode {
     Empty,
     /// Mostly dead: keep everything that lives, counters unchanged.
     Compact,
+    /// Oldest active segment of two lists: whole to the young end of the inactive one, counters cleared.
+    Deactivate,
 }
 
 /// A live record found by the walk.
@@ -40,6 +42,9 @@ struct Entry {
     place: Place,
     hash: u64,
     reserved: u32,
+    /// What the policy weighs: the whole value for the head of a chunked one, nothing for a chunk, so that
+    /// one verdict falls on a value and not one a chunk.
+    size: u32,
     counter: u8,
     what: What,
 }
@@ -95,6 +100,7 @@ impl Drain {
             mode,
             phase: match mode {
                 Mode::Main => Phase::Count,
+                Mode::Deactivate => Phase::Relink,
                 _ => Phase::Apply,
             },
             at: 0,
@@ -118,10 +124,15 @@ impl Drain {
         self.phase == Phase::Relink
     }
 
+    pub(super) fn deactivates(&self) -> bool {
+        self.mode == Mode::Deactivate
+    }
+
     /// Whether the drain brought less than a tenth of its segment.
     pub(super) fn is_fruitless(&self, store: &Store) -> bool {
         let used = store.segment(self.id).used() as u64;
-        self.relinks() || self.mode == Mode::Main && self.kept * 10 > used * 9
+        self.relinks() && !self.deactivates()
+            || self.mode == Mode::Main && self.kept * 10 > used * 9
     }
 
     pub(super) fn counter(&self) -> Counter {
@@ -134,6 +145,8 @@ impl Drain {
     /// Does up to `items` items. True when the segment is empty (or relinked).
     pub(super) fn work(&mut self, store: &Store, books: &mut Books, items: usize) -> bool {
         let mut left = items;
+        // The kernel's ageing and deactivation clear the accessed bit; ours takes one count off.
+        let clears = self.deactivates() || store.setting().rules.classes;
         while left > 0 {
             let pin = store.pin();
             let step = left.min(BATCH);
@@ -154,7 +167,7 @@ impl Drain {
                             break;
                         };
                         match self.phase {
-                            Phase::Relink => age_item(store, entry),
+                            Phase::Relink => age_item(store, entry, clears),
                             _ => self.apply(store, books, &pin, entry),
                         }
                     }
@@ -227,13 +240,14 @@ impl Drain {
             );
             self.at += layout.reserved;
             store.counters.one(pin, Counter::Scanned);
-            let (hash, what) = match layout.kind {
+            let (hash, what, size) = match layout.kind {
                 Kind::Filler => continue,
-                Kind::Chunk => (item.chunk_owner().0, What::Chunk),
+                Kind::Chunk => (item.chunk_owner().0, What::Chunk, 0),
                 Kind::Plain | Kind::Chunked => {
                     key.clear();
                     item.append_key(&layout, &mut key);
-                    (store.hash(&key), What::Item)
+                    let size = layout.reserved.max(layout.value_bytes);
+                    (store.hash(&key), What::Item, size)
                 }
             };
             store.index.prefetch_directory(hash);
@@ -241,6 +255,7 @@ impl Drain {
                 place,
                 hash,
                 reserved: layout.reserved as u32,
+                size: size as u32,
                 counter: 0,
                 what,
             });
@@ -291,7 +306,7 @@ impl Drain {
             used_bytes: store.segment(self.id).used() as u64,
             referenced_bytes: self.referenced,
         };
-        if policy::segment(store.setting, &facts) == Whole::Relink {
+        if policy::segment(store.setting(), &facts) == Whole::Relink {
             self.phase = Phase::Relink;
         }
     }
@@ -312,11 +327,11 @@ impl Drain {
                 counter: counter as u8,
             },
             _ => store.policy.item(
-                store.setting,
+                store.setting(),
                 &ItemFacts {
                     pool,
                     counter: counter.saturating_sub(self.strictness) as u8,
-                    size: entry.reserved as u64,
+                    size: entry.size as u64,
                 },
             ),
         };
@@ -353,7 +368,7 @@ impl Drain {
         };
         match moved {
             super::moving::Moved::Done(bytes) => match self.mode {
-                Mode::Compact => {}
+                Mode::Compact | Mode::Deactivate => {}
                 Mode::Probation => self.promoted += bytes as u64,
                 Mode::Main | Mode::Empty => self.kept += bytes as u64,
             },
@@ -394,8 +409,7 @@ impl Drain {
             store.facts.evicted.store(true, Ordering::Relaxed);
             if ghost {
                 let generation = store.segment(self.id).generation();
-                let now = store.facts.now.load(Ordering::Relaxed);
-                store.with_ghosts(|ghosts| ghosts.insert(hash, generation, now));
+                store.remember(hash, generation, entry.counter as u32);
             }
         }
     }
@@ -417,10 +431,10 @@ impl Drain {
     }
 }
 
-/// One off the counter of an item whose segment is relinked.
-fn age_item(store: &Store, entry: Entry) {
+/// One off the counter (or all) of an item whose segment is relinked.
+fn age_item(store: &Store, entry: Entry, clears: bool) {
     if entry.what == What::Item && entry.counter > 0 {
-        let less = entry.counter as u32 - 1;
+        let less = if clears { 0 } else { entry.counter as u32 - 1 };
         store.index.set_counter(entry.hash, entry.place, less);
     }
 }

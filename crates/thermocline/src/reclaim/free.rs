@@ -3,11 +3,11 @@
 use super::choose::pool_at;
 use super::drain::Drain;
 use super::{Books, Reclaim};
-use crate::config::GHOSTS_PER_ITEM;
 use crate::ghost::Ghosts;
 use crate::metrics::Counter;
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::Pool;
+use crate::segment::SegmentId;
 use crate::store::Store;
 use crate::sync::{lock, Ordering};
 use std::sync::Arc;
@@ -58,19 +58,18 @@ impl Reclaim {
             false => 0,
         };
         if drain.relinks() {
-            let mut generations = lock(&store.generations);
-            let now = generations.relink_main(segment.generation());
-            generations.put_main(segment.used() as u64, crate::generation::Source::New);
-            store.facts.now.store(generations.now(), Ordering::Relaxed);
-            drop(generations);
-            segment.relink(now);
-            books.sealed_bytes[pool_at(Pool::Main)] += segment.used() as u64;
-            books.main.push_back(id);
+            match drain.deactivates() {
+                true => self.deactivate(store, books, id),
+                false => self.relink(store, books, id),
+            }
             store.counters.one(&pin, Counter::SegmentsRelinked);
         } else {
             match segment.pool() {
                 Pool::Main => {
-                    lock(&store.generations).free_main(segment.generation());
+                    let mut generations = lock(&store.generations);
+                    generations.free_main(segment.generation());
+                    store.policy.classes().fold(generations.oldest());
+                    drop(generations);
                     store.facts.main_segments.fetch_sub(1, Ordering::Relaxed);
                 }
                 Pool::Probation => {
@@ -90,6 +89,59 @@ impl Reclaim {
         self.publish_oldest(store, books);
     }
 
+    /// To main's young end as it is.
+    fn relink(&self, store: &Store, books: &mut Books, id: SegmentId) {
+        let segment = store.segment(id);
+        let mut generations = lock(&store.generations);
+        let now = generations.relink_main(segment.generation());
+        generations.put_main(segment.used() as u64, crate::generation::Source::New);
+        store.policy.classes().fold(generations.oldest());
+        store.facts.now.store(generations.now(), Ordering::Relaxed);
+        drop(generations);
+        segment.relink(Pool::Main, now);
+        books.sealed_bytes[pool_at(Pool::Main)] += segment.used() as u64;
+        books.main.push_back(id);
+    }
+
+    /// To probation's young end as it is.
+    fn deactivate(&self, store: &Store, books: &mut Books, id: SegmentId) {
+        let segment = store.segment(id);
+        let mut generations = lock(&store.generations);
+        generations.free_main(segment.generation());
+        let now = generations.now();
+        drop(generations);
+        store.facts.main_segments.fetch_sub(1, Ordering::Relaxed);
+        store
+            .facts
+            .probation_segments
+            .fetch_add(1, Ordering::Relaxed);
+        segment.relink(Pool::Probation, now);
+        books.sealed_bytes[pool_at(Pool::Probation)] += segment.used() as u64;
+        books.probation.push_back(id);
+    }
+
+    /// Charges what the duel's shadows have grown by, or asks for the budget to do so. They grow while the
+    /// cache fills, by some hundred KiB in all, so what is charged late is little.
+    pub(crate) fn charge_shadows(&self, store: &Store) {
+        let Ok(_fitting) = self.fitting.try_lock() else {
+            return;
+        };
+        let (have, charged) = (
+            store.policy.steering().bytes(),
+            self.shadows_charged.load(Ordering::Relaxed),
+        );
+        if have > charged {
+            let more = have - charged;
+            let paid = store.budget.try_charge(more);
+            if paid {
+                self.shadows_charged.store(have, Ordering::Relaxed);
+            }
+            let owed = if paid { 0 } else { more };
+            self.shadows_want.store(owed, Ordering::Relaxed);
+            self.withhold(store);
+        }
+    }
+
     /// Makes the ghost table fit the number of items the cache holds. First made when the cache is nearly
     /// full: a cache that holds everything needs no ghosts. Building takes 0.1 us a line; the background
     /// thread does it without the reclaim lock (what is remembered or forgotten meanwhile may be lost,
@@ -98,13 +150,14 @@ impl Reclaim {
         let Ok(_fitting) = self.fitting.try_lock() else {
             return;
         };
+        let wanted = store.setting().rules.ghosts_per_item;
         let mean = store.policy.mean_size();
         let have = store.with_ghosts(Ghosts::lines).unwrap_or(0);
-        if mean <= 0.0 || have == 0 && !store.is_nearly_full() {
+        if wanted <= 0.0 || mean <= 0.0 || have == 0 && !store.is_nearly_full() {
             return;
         }
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
-        let lines = Ghosts::lines_for(capacity as f64 / mean * GHOSTS_PER_ITEM);
+        let lines = Ghosts::lines_for(capacity as f64 / mean * wanted);
         if have == 0 || !Ghosts::is_close(have, lines) {
             self.replace_ghosts(store, lines);
         }
@@ -122,9 +175,13 @@ impl Reclaim {
         self.ghosts_want.store(0, Ordering::Relaxed);
         self.withhold(store);
         let now = store.facts.now.load(Ordering::Relaxed);
-        let table = store
-            .with_ghosts(|old| old.resized(lines, now))
-            .unwrap_or_else(|| Ghosts::new(lines));
+        let table = match store.setting().rules.classes {
+            // Classes take the bits that say which ghosts are too old to move.
+            true => Ghosts::new(lines),
+            false => store
+                .with_ghosts(|old| old.resized(lines, now))
+                .unwrap_or_else(|| Ghosts::new(lines)),
+        };
         store.set_ghosts(Some(Arc::new(table)));
         store.budget.uncharge(before);
     }

@@ -59,6 +59,9 @@ pub(crate) struct Reclaim {
     condemned_bytes: AtomicU64,
     /// Bytes of budget the ghost table is short of.
     ghosts_want: AtomicU64,
+    /// Bytes charged for the duel's shadows, and bytes of budget they are short of.
+    shadows_charged: AtomicU64,
+    shadows_want: AtomicU64,
     /// Extents the index is short of.
     extents_wanted: AtomicU64,
     pub(crate) evict: AtomicBool,
@@ -116,6 +119,8 @@ impl Reclaim {
             waiting: Mutex::new(()),
             condemned_bytes: AtomicU64::new(0),
             ghosts_want: AtomicU64::new(0),
+            shadows_charged: AtomicU64::new(0),
+            shadows_want: AtomicU64::new(0),
             extents_wanted: AtomicU64::new(0),
             evict: AtomicBool::new(evict),
             background,
@@ -156,7 +161,8 @@ impl Reclaim {
     /// Keeps segments from taking what the index and the ghosts wait for.
     fn withhold(&self, store: &Store) {
         let extents = self.extents_wanted.load(Ordering::Relaxed) * crate::mem::EXTENT_BYTES as u64;
-        let ghosts = self.ghosts_want.load(Ordering::Relaxed);
+        let ghosts =
+            self.ghosts_want.load(Ordering::Relaxed) + self.shadows_want.load(Ordering::Relaxed);
         store.segments.withhold(extents + ghosts);
         if extents + ghosts == 0 {
             store.segments.stop_emptying();
@@ -191,6 +197,9 @@ impl Reclaim {
             drop(pin);
             if !self.background && store.ghosts_due() {
                 self.fit_ghosts(store);
+            }
+            if !self.background {
+                self.charge_shadows(store);
             }
             if self.is_short(store) {
                 self.pass(store, &mut books, DIRECT_ITEMS);

@@ -9,7 +9,7 @@ use crate::location::Place;
 use crate::mem::Pin;
 use crate::metrics::Counter;
 use crate::models_switch::{mutant, Mutant};
-use crate::policy::Pool;
+use crate::policy::{Origin, Pool};
 use crate::store::Store;
 use crate::sync::Ordering;
 use crate::writer::{Opening, Reserved};
@@ -186,8 +186,11 @@ fn reserve(store: &Store, pin: &Pin, bytes: usize, wide: bool, target: Target) -
         (false, _) => &store.lanes.probation_compaction,
     };
     let opening = Opening {
-        pool: target.pool,
-        source: (to_main && target.compaction).then_some(target.generation),
+        origin: match (to_main, target.compaction) {
+            (true, true) => Origin::Compacted(target.generation),
+            (true, false) => Origin::Survivors,
+            (false, _) => Origin::Fresh(Pool::Probation),
+        },
         reserve: 0,
         now_s: store.time.now_s(),
     };
