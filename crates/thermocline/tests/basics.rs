@@ -277,3 +277,38 @@ fn increments_and_touches_keep_each_other() {
     });
     assert_eq!(value(&cache, b"n").unwrap(), ROUNDS.to_string().as_bytes());
 }
+
+#[test]
+fn a_part_of_a_value_is_what_the_whole_has_there() {
+    let cache = Cache::new(Config::new(64 << 20)).unwrap();
+    let flags = SetOptions {
+        flags: 7,
+        ..SetOptions::default()
+    };
+    // Small, long in one piece, in several pieces; plain and with an option.
+    for bytes in [0usize, 1, 100, 4000, 20_000, 700_000] {
+        let value: Vec<u8> = (0..bytes).map(|i| (i * 31 + i / 256) as u8).collect();
+        for options in [SetOptions::default(), flags] {
+            cache.set_with(b"key", &value, &options).unwrap();
+            for part in [
+                0..0,
+                0..8,
+                5..5,
+                3..90,
+                50..4_000_000,
+                19_990..600_010,
+                700_000..700_001,
+                800_000..usize::MAX,
+            ] {
+                let mut out = b"kept".to_vec();
+                let meta = cache.get_part(b"key", part.clone(), &mut out).unwrap();
+                assert_eq!(meta.value_bytes, bytes);
+                assert_eq!(meta.flags, options.flags);
+                let (from, end) = (part.start.min(bytes), part.end.min(bytes));
+                assert_eq!(&out[4..], &value[from..end], "{bytes} {part:?}");
+                assert_eq!(&out[..4], b"kept");
+            }
+        }
+    }
+    assert!(cache.get_part(b"none", 0..8, &mut Vec::new()).is_none());
+}

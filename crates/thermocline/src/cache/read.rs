@@ -1,7 +1,7 @@
 //! Reading: find, copy or hold, validate. Takes no lock and writes nothing but the slot's counter.
 
 use super::short::ShortRead;
-use super::value::{pooled_buffer, return_buffer, Guard, Meta, ReadSink, Want, PIECE_AT};
+use super::value::{pooled_buffer, return_buffer, Guard, Meta, Pieces, ReadSink, Want, PIECE_AT};
 use super::{Cache, Inner};
 use crate::item::{Kind, MarkWord, PLAIN_MAX};
 use crate::location::Place;
@@ -9,6 +9,7 @@ use crate::mem::Pin;
 use crate::metrics::Counter;
 use crate::store::Seen;
 use crate::sync::{pause, Ordering};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Keys whose lines are asked for together; a pin covers one such batch (under 3 us).
@@ -36,13 +37,14 @@ impl Cache {
     pub fn get(&self, key: &[u8]) -> Option<Guard> {
         let hash = self.inner.store.hash(key);
         let mut buffer = pooled_buffer();
-        match self.inner.read_short(hash, key, &mut buffer) {
-            ShortRead::Copied {
-                value_bytes,
-                stored_bytes,
-            } => {
-                let meta = ShortRead::meta(value_bytes, stored_bytes);
-                Some(Guard::copied(meta, buffer))
+        let inner = &self.inner;
+        match inner.read_short(hash, key, 0..PLAIN_MAX, true, &mut buffer) {
+            ShortRead::Copied(facts) => Some(Guard::copied(facts.meta(), buffer)),
+            ShortRead::Held(facts, at) => {
+                return_buffer(buffer);
+                let meta = facts.meta();
+                let piece = Pieces::One((at, meta.value_bytes));
+                Some(Guard::held(meta, inner.clone(), piece))
             }
             ShortRead::Miss => {
                 return_buffer(buffer);
@@ -89,13 +91,38 @@ impl Cache {
     /// Appends the value of `key` to `buffer`, whatever its size.
     pub fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Option<Meta> {
         let hash = self.inner.store.hash(key);
-        match self.inner.read_short(hash, key, buffer) {
-            ShortRead::Copied {
-                value_bytes,
-                stored_bytes,
-            } => Some(ShortRead::meta(value_bytes, stored_bytes)),
+        match self
+            .inner
+            .read_short(hash, key, 0..PLAIN_MAX, false, buffer)
+        {
+            ShortRead::Copied(facts) => Some(facts.meta()),
             ShortRead::Miss => None,
-            ShortRead::Other => self.get_into_long(hash, key, buffer),
+            ShortRead::Held(..) | ShortRead::Other => self.get_into_long(hash, key, buffer),
+        }
+    }
+
+    /// Appends the bytes of the value of `key` that lie in `part` to `buffer`, fewer where the value ends
+    /// before; the facts tell its whole length. Touches only the lines it copies: 8 bytes of a value of 1 KiB
+    /// cost less than half of the whole.
+    pub fn get_part(&self, key: &[u8], part: Range<usize>, buffer: &mut Vec<u8>) -> Option<Meta> {
+        let hash = self.inner.store.hash(key);
+        match self
+            .inner
+            .read_short(hash, key, part.clone(), false, buffer)
+        {
+            ShortRead::Copied(facts) => Some(facts.meta()),
+            ShortRead::Miss => None,
+            ShortRead::Held(..) | ShortRead::Other => {
+                let guard = self.get_as(hash, key, Want::default())?;
+                let mut before = 0;
+                for piece in guard.chunks() {
+                    let from = part.start.saturating_sub(before).min(piece.len());
+                    let end = part.end.saturating_sub(before).min(piece.len());
+                    buffer.extend_from_slice(&piece[from..end.max(from)]);
+                    before += piece.len();
+                }
+                Some(*guard.meta())
+            }
         }
     }
 
@@ -373,8 +400,8 @@ impl Inner {
             Kind::Chunked => self.hold_chunks(seen, meta),
             _ => {
                 self.hold(at);
-                let pieces = vec![(at, seen.layout.value_bytes)];
-                Some(Guard::held(meta, self.clone(), pieces))
+                let piece = Pieces::One((at, seen.layout.value_bytes));
+                Some(Guard::held(meta, self.clone(), piece))
             }
         }
     }
@@ -387,7 +414,7 @@ impl Inner {
             let raw = store.chunk_word(seen, number).load(Ordering::Acquire);
             let Some(chunk) = Place::from_raw(raw) else {
                 // The item was removed after it was found: what is held so far goes with this guard.
-                drop(Guard::held(meta, self.clone(), guard_pieces));
+                drop(Guard::held(meta, self.clone(), Pieces::Many(guard_pieces)));
                 return None;
             };
             let item = store.item(chunk);
@@ -396,7 +423,7 @@ impl Inner {
             self.hold(at);
             guard_pieces.push((at, layout.value_bytes));
         }
-        Some(Guard::held(meta, self.clone(), guard_pieces))
+        Some(Guard::held(meta, self.clone(), Pieces::Many(guard_pieces)))
     }
 
     /// The fetched mark once, the last access at most once a minute.

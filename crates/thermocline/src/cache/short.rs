@@ -1,4 +1,5 @@
-//! The short ways: reading and overwriting bare items (small, no optional field but the marks).
+//! The short ways: reading and overwriting bare items (no optional field, but the marks where one is
+//! overwritten).
 //!
 //! They are what the general ways of `read` and `write` come to when there is neither an expiry nor a
 //! condition nor a listener to look at: half the instructions for the calls most caches live on. Whatever
@@ -9,17 +10,24 @@ use crate::item::MarkWord;
 use crate::location::UNIT_BYTES;
 use crate::metrics::Counter;
 use crate::sync::Ordering;
+use std::ops::Range;
 
 /// What came of a short read.
 pub(super) enum ShortRead {
-    /// The value was appended; the facts of its item.
-    Copied {
-        value_bytes: u32,
-        stored_bytes: u32,
-    },
+    /// The bytes asked for were appended; the facts of their item.
+    Copied(Facts),
+    /// A long value in one piece, held: its place in the region.
+    Held(Facts, usize),
     Miss,
     /// Go the long way.
     Other,
+}
+
+/// All there is to say of a bare item.
+#[derive(Clone, Copy)]
+pub(super) struct Facts {
+    value_bytes: u32,
+    stored_bytes: u32,
 }
 
 /// What came of a short overwrite.
@@ -32,20 +40,36 @@ pub(super) enum ShortWrite {
     Other,
 }
 
-impl ShortRead {
-    pub(super) fn meta(value_bytes: u32, stored_bytes: u32) -> Meta {
+impl Facts {
+    fn new(value_bytes: usize, stored_bytes: usize) -> Facts {
+        Facts {
+            value_bytes: value_bytes as u32,
+            stored_bytes: stored_bytes as u32,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn meta(self) -> Meta {
         Meta {
-            value_bytes: value_bytes as usize,
-            stored_bytes: stored_bytes as usize,
+            value_bytes: self.value_bytes as usize,
+            stored_bytes: self.stored_bytes as usize,
             ..Meta::default()
         }
     }
 }
 
 impl Inner {
-    /// Appends the value of a bare item without marks to `buffer`, counts the read and its access.
-    #[inline]
-    pub(super) fn read_short(&self, hash: u64, key: &[u8], buffer: &mut Vec<u8>) -> ShortRead {
+    /// Appends `part` of the value of a bare item without marks to `buffer`; counts the read and its access.
+    /// `hold`: holds a long value where it lies instead.
+    #[inline(always)]
+    pub(super) fn read_short(
+        &self,
+        hash: u64,
+        key: &[u8],
+        part: Range<usize>,
+        hold: bool,
+        buffer: &mut Vec<u8>,
+    ) -> ShortRead {
         let store = &self.store;
         let pin = store.pin();
         let Some(found) = store.find(hash, key) else {
@@ -53,28 +77,38 @@ impl Inner {
             return ShortRead::Miss;
         };
         let place = found.slot.place();
-        let Some(bare) = store.item(place).bare(key.len(), false) else {
-            return ShortRead::Other;
-        };
         let due = store.flush.due_ms.load(Ordering::Relaxed);
         if due != u64::MAX || store.is_flushed(place) {
             return ShortRead::Other;
         }
-        let (before, bytes) = (buffer.len(), bare.value_bytes());
-        bare.append_value(bytes, buffer);
-        if !bare.is_still() {
-            buffer.truncate(before);
-            store.counters.one(&pin, Counter::ReadRetries);
+        let item = store.item(place);
+        let outcome = if let Some(bare) = item.bare(key.len(), false) {
+            let (before, bytes) = (buffer.len(), bare.value_bytes());
+            let end = bytes.min(part.end);
+            let from = end.min(part.start);
+            bare.append_value(from, end - from, buffer);
+            if !bare.is_still() {
+                buffer.truncate(before);
+                store.counters.one(&pin, Counter::ReadRetries);
+                return ShortRead::Other;
+            }
+            ShortRead::Copied(Facts::new(bytes, bare.reserved()))
+        } else if hold {
+            let Some(long) = item.bare_long(key.len()) else {
+                return ShortRead::Other;
+            };
+            // Under the pin, which keeps the segment until it is counted.
+            self.hold(long.value_offset);
+            let facts = Facts::new(long.value_bytes, long.reserved);
+            ShortRead::Held(facts, long.value_offset)
+        } else {
             return ShortRead::Other;
-        }
+        };
         store.index.bump(&found);
         store.accessed(hash, bare.reserved());
         self.sample(hash, key);
         store.counters.one(&pin, Counter::Hits);
-        ShortRead::Copied {
-            value_bytes: bytes as u32,
-            stored_bytes: bare.reserved() as u32,
-        }
+        outcome
     }
 
     /// Whether a bare record that is stored in any case may try `overwrite_short`: nobody is to be told of the

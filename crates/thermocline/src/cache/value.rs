@@ -136,7 +136,22 @@ enum Bytes {
 /// Pieces of the item region, held by counts on their segments.
 struct Held {
     inner: Arc<Inner>,
-    pieces: Vec<(usize, usize)>,
+    pieces: Pieces,
+}
+
+/// Offset and length of each piece. Most held values lie in one: that takes no allocation.
+pub(crate) enum Pieces {
+    One((usize, usize)),
+    Many(Vec<(usize, usize)>),
+}
+
+impl Pieces {
+    fn all(&self) -> &[(usize, usize)] {
+        match self {
+            Pieces::One(piece) => std::slice::from_ref(piece),
+            Pieces::Many(pieces) => pieces,
+        }
+    }
 }
 
 /// Buffers kept by a thread for its next guards.
@@ -174,7 +189,7 @@ impl Guard {
     }
 
     /// Takes over holds that were counted for the segments of `pieces` (offset, length).
-    pub(crate) fn held(meta: Meta, inner: Arc<Inner>, pieces: Vec<(usize, usize)>) -> Guard {
+    pub(crate) fn held(meta: Meta, inner: Arc<Inner>, pieces: Pieces) -> Guard {
         Guard {
             meta,
             bytes: Bytes::Held(Held { inner, pieces }),
@@ -205,7 +220,7 @@ impl Guard {
     pub fn pieces(&self) -> usize {
         match &self.bytes {
             Bytes::Copied(_) => 1,
-            Bytes::Held(held) => held.pieces.len(),
+            Bytes::Held(held) => held.pieces.all().len(),
         }
     }
 
@@ -217,7 +232,7 @@ impl Guard {
                 value
             }
             Bytes::Held(held) => {
-                let (offset, len) = held.pieces[number];
+                let (offset, len) = held.pieces.all()[number];
                 held.inner.store.region().settled(offset, len)
             }
         }
@@ -260,7 +275,7 @@ impl Drop for Guard {
         match &mut self.bytes {
             Bytes::Copied(value) => return_buffer(std::mem::take(value)),
             Bytes::Held(held) => {
-                for &(offset, _) in &held.pieces {
+                for &(offset, _) in held.pieces.all() {
                     held.inner.release(offset);
                 }
             }
@@ -270,6 +285,7 @@ impl Drop for Guard {
 
 impl Inner {
     /// Counts a hold on the segment of `offset`. The caller is pinned.
+    #[inline]
     pub(crate) fn hold(&self, offset: usize) {
         self.segment_at(offset).holds.fetch_add(1, Ordering::SeqCst);
     }

@@ -3,7 +3,7 @@
 //! Its header and the length of its key, which the caller has compared, say all there is to know, so
 //! nothing is gathered first. Layout and order of steps are those of `layout` and `change`.
 
-use super::{Header, Item, MarkWord, SLACK_MAX, VERSION_MAX};
+use super::{Header, Item, Kind, MarkWord, LONG_PREFIX, SLACK_MAX, VERSION_MAX};
 use crate::sync::{fence, AtomicU32, Ordering};
 
 /// Where the key of a bare item starts.
@@ -44,6 +44,37 @@ impl<'a> Item<'a> {
     }
 }
 
+/// A long item in one piece without optional fields.
+#[derive(Clone, Copy)]
+pub(crate) struct BareLong {
+    /// Offset of the value in the region.
+    pub(crate) value_offset: usize,
+    pub(crate) value_bytes: usize,
+    pub(crate) reserved: usize,
+}
+
+impl Item<'_> {
+    /// This item if it is long, in one piece, without optional fields and not being replaced. Such an item
+    /// never changes: nothing needs validation.
+    #[inline(always)]
+    pub(crate) fn bare_long(&self, key_bytes: usize) -> Option<BareLong> {
+        let header = self.header();
+        if !header.is_long() || header.locked() {
+            return None;
+        }
+        let word = |at: usize| self.region.u32(self.at + at).load(Ordering::Relaxed);
+        // Options byte and kind are zero: a plain item without fields.
+        if word(12) as u16 != Kind::Plain as u16 {
+            return None;
+        }
+        Some(BareLong {
+            value_offset: self.at + (LONG_PREFIX + key_bytes).next_multiple_of(4),
+            value_bytes: word(8) as usize,
+            reserved: 4 * word(4) as usize,
+        })
+    }
+}
+
 impl Bare<'_> {
     #[inline(always)]
     pub(crate) fn version(&self) -> u32 {
@@ -66,10 +97,10 @@ impl Bare<'_> {
         self.reserved().saturating_sub(self.value_at + slack)
     }
 
-    /// Appends `bytes` of the value to `out`; validate afterwards.
+    /// Appends `bytes` of the value from its byte `from` on to `out`; validate afterwards.
     #[inline(always)]
-    pub(crate) fn append_value(&self, bytes: usize, out: &mut Vec<u8>) {
-        let at = self.item.at + self.value_at;
+    pub(crate) fn append_value(&self, from: usize, bytes: usize, out: &mut Vec<u8>) {
+        let at = self.item.at + self.value_at + from;
         self.item.region.append_out(at, bytes, out);
     }
 

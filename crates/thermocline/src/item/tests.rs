@@ -218,8 +218,11 @@ fn the_short_way_sees_and_writes_what_the_long_way_does() {
                 assert_eq!(bare.value_bytes(), len);
                 assert_eq!(bare.reserved(), reserved);
                 let mut copy = Vec::new();
-                bare.append_value(len, &mut copy);
+                bare.append_value(0, len, &mut copy);
                 assert_eq!(copy, new);
+                copy.clear();
+                bare.append_value(len / 3, len - len / 3, &mut copy);
+                assert_eq!(copy, new[len / 3..]);
             }
         }
     }
