@@ -58,6 +58,7 @@ impl Shared {
         test_clock: Option<TestClock>,
     ) -> Shared {
         let segment_bytes = cache.stats().segment_bytes;
+        let lease = cache.lease();
         Shared {
             cache,
             registry: Registry::default(),
@@ -66,6 +67,7 @@ impl Shared {
                 settings.memory,
                 segment_bytes,
                 settings.threads as u64,
+                Some(lease),
             ),
             detail: Detail::new(settings.detail, settings.detail_delimiter),
             big_keys: BigKeys::default(),

@@ -39,8 +39,8 @@ mod typed;
 mod writer;
 
 pub use cache::{
-    Cache, Change, Expiry, Guard, Keys, Marks, Meta, Mode, NewValue, ReadSink, Removal, Scan,
-    SetOptions, Stats, Stored, Updated, View, Want, Writer,
+    Cache, Change, Expiry, Guard, Keys, Lease, Marks, Meta, Mode, NewValue, ReadSink, Removal,
+    Scan, SetOptions, Stats, Stored, Updated, View, Want, Writer,
 };
 pub use clock::Clock;
 #[doc(hidden)]

@@ -177,6 +177,12 @@ fn cache(shared: &Shared) -> Vec<Row> {
             number(stats.reserved_bytes),
         ),
         (
+            "memory_leased_bytes",
+            false,
+            "Of these, lent to the connections' buffers at the moment, beyond what is reserved for them.",
+            number(stats.leased_bytes),
+        ),
+        (
             "memory_table_bytes",
             false,
             "Tables of fixed size.",

@@ -19,7 +19,7 @@ pub use connection::Talk;
 pub use limits::*;
 pub use listener::{bind, Bound, BoundSocket};
 pub use output::{Backlog, Out};
-pub use pool::{pinned_bytes, Charge, Pool};
+pub use pool::{pinned_bytes, reserved_bytes, Charge, Pool};
 pub use registry::{Registry, Seen};
 pub use socket::Stream;
 pub use worker::{Mailbox, Worker};

@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn bytes_and_values_arrive_in_order_through_a_narrow_socket() {
         let cache = Cache::new(Config::new(32 << 20)).expect("a small cache");
-        let pool = Pool::new(64 << 20, 1 << 30, 2 << 20, 2);
+        let pool = Pool::new(64 << 20, 1 << 30, 2 << 20, 2, None);
         let (near, far) = mio::net::UnixStream::pair().expect("a pair");
         let (mut stream, mut far) = (Stream::Unix(near), far);
         let mut out = Out::default();

@@ -5,9 +5,14 @@
 //! it nobody fits. Who does not fit is closed: the bytes have already arrived, and reading on is the only way in which an
 //! unfinished request gets finished, so refusing to read would free nothing.
 //!
+//! The pool's memory is lent by the cache: a little is reserved from the start, the rest is leased as it is used and goes
+//! back when it is not, so that an idle pool holds items.
+//!
 //! Must hold: whoever keeps bytes charges them, whoever lets go of them takes the charge back.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use thermocline::Lease;
 
 /// What one connection is charged with, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,6 +29,32 @@ pub struct Charge {
 /// written to, and beyond that twice its bytes, for other values lie between its pieces.
 pub fn pinned_bytes(taken: u64, segment_bytes: u64) -> u64 {
     segment_bytes + 2 * taken.saturating_sub(segment_bytes / 4)
+}
+
+/// Bytes of the pool that are reserved from the start: what a calm server's connections hold.
+const RESERVED_BYTES: u64 = 1 << 20;
+/// Grain of what is leased beyond, bytes.
+const LEASE_BYTES: u64 = 512 << 10;
+
+/// Of a pool of `limit` bytes, those that are reserved from the start.
+pub fn reserved_bytes(limit: u64) -> u64 {
+    limit.min(RESERVED_BYTES)
+}
+
+/// What a pool that has reserved so much and uses so much is to have leased, given what it has. Half a grain is kept
+/// free, and given back is only what two grains more would not need: bytes that come and go do not move the lease.
+fn lease_for(used: u64, leased: u64, reserved: u64, limit: u64) -> u64 {
+    let wanted = |spare: u64| {
+        let beyond = (used + spare).saturating_sub(reserved);
+        beyond
+            .next_multiple_of(LEASE_BYTES)
+            .min(limit.saturating_sub(reserved))
+    };
+    match leased {
+        few if few < wanted(LEASE_BYTES / 2) => wanted(LEASE_BYTES / 2),
+        many if many > wanted(3 * LEASE_BYTES) => wanted(LEASE_BYTES / 2),
+        enough => enough,
+    }
 }
 
 #[derive(Debug)]
@@ -82,14 +113,25 @@ pub struct Pool {
     segment_bytes: u64,
     loops: u64,
     limit: u64,
+    /// Bytes leased beyond those reserved, to be compared without the lock.
+    leased: AtomicU64,
+    lease: Option<Mutex<Lease>>,
 }
 
 impl Pool {
     /// `memory` is the whole budget. Of it the engine lets readers hold the larger of 2 % and min(16 MiB, an eighth)
     /// before writes are refused; slow readers get half of that. Values on their way in may keep half of memory, so that
     /// the other half can still be reclaimed.
-    pub fn new(limit: u64, memory: u64, segment_bytes: u64, loops: u64) -> Pool {
+    pub fn new(
+        limit: u64,
+        memory: u64,
+        segment_bytes: u64,
+        loops: u64,
+        lease: Option<Lease>,
+    ) -> Pool {
         Pool {
+            leased: AtomicU64::new(0),
+            lease: lease.map(Mutex::new),
             input: Account::new(limit / 2),
             output: Account::new(limit / 2),
             held: AtomicU64::new(0),
@@ -111,6 +153,26 @@ impl Pool {
         self.held.fetch_sub(before.held, Relaxed);
         self.streamed.fetch_add(after.streamed, Relaxed);
         self.streamed.fetch_sub(before.streamed, Relaxed);
+        if before.input != after.input || before.output != after.output {
+            self.follow();
+        }
+    }
+
+    /// Leases what is used, gives back what is not.
+    fn follow(&self) {
+        let wanted = |leased| {
+            let reserved = reserved_bytes(self.limit);
+            lease_for(self.used(), leased, reserved, self.limit)
+        };
+        let leased = self.leased.load(Relaxed);
+        let Some(lease) = &self.lease else { return };
+        if wanted(leased) == leased {
+            return;
+        }
+        let mut lease = lease.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = wanted(lease.bytes());
+        lease.resize(bytes);
+        self.leased.store(bytes, Relaxed);
     }
 
     /// Whether a connection may keep what it is charged with.
@@ -179,7 +241,7 @@ mod tests {
 
     #[test]
     fn hogs_do_not_fit_and_small_holders_do() {
-        let pool = Pool::new(4000, 1 << 30, 2 << 20, 2);
+        let pool = Pool::new(4000, 1 << 30, 2 << 20, 2, None);
         for _ in 0..5 {
             pool.recharge(Charge::default(), output(300));
         }
@@ -205,8 +267,36 @@ mod tests {
     }
 
     #[test]
+    fn the_lease_follows_what_is_used_in_steps() {
+        const M: u64 = 1 << 20;
+        let lease = |used, leased| lease_for(used, leased, M, 8 * M);
+        assert_eq!(lease(0, 0), 0);
+        assert_eq!(lease(M / 2, 0), 0);
+        assert_eq!(lease(M, 0), LEASE_BYTES);
+        assert_eq!(lease(5 * M, LEASE_BYTES), 4 * M + LEASE_BYTES);
+        assert_eq!(lease(100 * M, 0), 7 * M, "never more than the pool");
+        assert_eq!(lease(4 * M, 4 * M + LEASE_BYTES), 4 * M + LEASE_BYTES);
+        assert_eq!(lease(0, 7 * M), 0, "and back");
+    }
+
+    #[test]
+    fn a_pool_in_use_is_charged_to_the_cache() {
+        let mut config = thermocline::Config::new(64 << 20);
+        config.background = false;
+        let cache = thermocline::Cache::new(config).expect("room");
+        let before = cache.stats().charged_bytes;
+        let pool = Pool::new(4 << 20, 64 << 20, 1 << 19, 2, Some(cache.lease()));
+        pool.recharge(Charge::default(), output(3 << 20));
+        assert!(cache.stats().leased_bytes >= 2 << 20);
+        assert!(cache.stats().charged_bytes >= before + (2 << 20));
+        pool.recharge(output(3 << 20), Charge::default());
+        assert_eq!(cache.stats().leased_bytes, 0);
+        assert_eq!(cache.stats().charged_bytes, before);
+    }
+
+    #[test]
     fn held_bytes_are_counted() {
-        let pool = Pool::new(100, 2 << 30, 2 << 20, 2);
+        let pool = Pool::new(100, 2 << 30, 2 << 20, 2, None);
         assert!(pool.may_hold(20 << 20, 1) && !pool.may_hold(21 << 20, 1));
         assert!(pool.may_hold(200 << 20, 100 << 20) && !pool.may_hold(300 << 20, 100 << 20));
         let held = Charge {
@@ -219,7 +309,7 @@ mod tests {
 
     #[test]
     fn who_holds_much_must_not_stand_still() {
-        let pool = Pool::new(100, 64 << 20, 1 << 20, 2);
+        let pool = Pool::new(100, 64 << 20, 1 << 20, 2, None);
         let held = Charge {
             held: 5 << 20,
             ..Charge::default()
@@ -232,7 +322,7 @@ mod tests {
 
     #[test]
     fn values_on_their_way_in_keep_half_of_memory_at_most() {
-        let pool = Pool::new(100, 64 << 20, 1 << 20, 2);
+        let pool = Pool::new(100, 64 << 20, 1 << 20, 2, None);
         let stream = Charge {
             streamed: pinned_bytes(100_000, pool.segment_bytes()),
             ..Charge::default()

@@ -66,6 +66,8 @@ pub struct Stats {
     pub charged_bytes: u64,
     /// Of these, not the cache's own (`Config::reserved_bytes`).
     pub reserved_bytes: u64,
+    /// Of these, lent to the embedder at the moment (`Cache::lease`).
+    pub leased_bytes: u64,
     /// Bytes of tables of fixed size.
     pub table_bytes: u64,
     /// Bytes the index holds, and those of them in use.
@@ -251,6 +253,7 @@ impl Cache {
             memory_bytes: store.budget.limit_bytes(),
             charged_bytes: store.budget.charged_bytes(),
             reserved_bytes: inner.reserved_bytes,
+            leased_bytes: inner.leased_bytes.load(Ordering::Relaxed),
             table_bytes: inner.table_bytes,
             index_bytes: store.index.bytes(),
             index_used_bytes: store.index.used_bytes(),

@@ -5,6 +5,7 @@
 
 mod admin;
 mod large;
+mod lease;
 mod options;
 mod read;
 mod scan;
@@ -16,6 +17,7 @@ mod write;
 
 pub use admin::Stats;
 pub use large::Writer;
+pub use lease::Lease;
 pub use options::{Expiry, Mode, SetOptions, Stored};
 pub(crate) use scan::Heat;
 pub use scan::{Keys, Removal, Scan};
@@ -56,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) time_to_live: Option<Duration>,
     memory_max: u64,
     reserved_bytes: u64,
+    /// Lent to the embedder at the moment.
+    leased_bytes: AtomicU64,
     table_bytes: u64,
     page_mode: crate::config::PageMode,
     hot: Option<Mutex<HotKeys>>,
@@ -130,6 +134,7 @@ impl Cache {
             time_to_live: None,
             memory_max: 1 << 30,
             reserved_bytes: 0,
+            leased_bytes: AtomicU64::new(0),
             table_bytes: 0,
             page_mode: config.page_mode,
             hot: None,
@@ -183,6 +188,7 @@ impl Inner {
             time_to_live: config.time_to_live,
             memory_max,
             reserved_bytes: config.reserved_bytes,
+            leased_bytes: AtomicU64::new(0),
             table_bytes,
             page_mode: config.page_mode,
             hot,

@@ -39,6 +39,11 @@ impl Budget {
         }
     }
 
+    /// Takes `bytes` whether they fit or not: what is too much shows as `excess_bytes` until it is given back.
+    pub(crate) fn charge_over(&self, bytes: u64) {
+        self.charged_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn uncharge(&self, bytes: u64) {
         let before = self.charged_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "more given back than was charged");
