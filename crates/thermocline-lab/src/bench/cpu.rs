@@ -143,7 +143,7 @@ pub fn cpu(options: &CpuOptions) -> Result<Report> {
     );
     report.details.push(figures);
     report.notes.push(format!(
-        "1 KiB values, zipf 0.99 over {} keys, {} thread(s), {}, {} rounds interleaved; ratios within a round; engines' own threads included",
+        "1 KiB values, zipf 0.99 over {} keys, {} thread(s), {}, {} rounds interleaved; ratios within a round; engines' own threads included; a hit looks at the value's first 8 bytes through the cheapest door of each engine (the rivals lend the value, ours copies those bytes: get_part)",
         options.keys,
         options.threads,
         match options.equal {
