@@ -38,7 +38,11 @@ impl Reserve {
             base: pages::status_bytes("VmRSS:").unwrap_or(BASE_BYTES_GUESS) + LATER_BYTES,
             workers: threads * (WORKER_BYTES + THREAD_BYTES),
             connections: connection_bytes(settings),
-            pool: reserved_bytes(settings.buffer_pool_bytes()),
+            pool: match settings.evict {
+                true => reserved_bytes(settings.buffer_pool_bytes()),
+                // A lease makes room by evicting: not where items were promised to stay.
+                false => settings.buffer_pool_bytes(),
+            },
             admin: if settings.http.is_empty() {
                 0
             } else {
@@ -60,6 +64,19 @@ fn connection_bytes(settings: &Settings) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pool_is_reserved_whole_where_nothing_may_be_evicted() {
+        let pool = |evict| {
+            let settings = Settings {
+                memory: 1 << 30,
+                evict,
+                ..Settings::default()
+            };
+            Reserve::of(&settings).pool
+        };
+        assert_eq!((pool(true), pool(false)), (1 << 20, 16 << 20));
+    }
 
     #[test]
     fn room_for_connections_follows_the_cap_within_reason() {

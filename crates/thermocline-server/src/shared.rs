@@ -58,7 +58,7 @@ impl Shared {
         test_clock: Option<TestClock>,
     ) -> Shared {
         let segment_bytes = cache.stats().segment_bytes;
-        let lease = cache.lease();
+        let lease = settings.evict.then(|| cache.lease());
         Shared {
             cache,
             registry: Registry::default(),
@@ -67,7 +67,7 @@ impl Shared {
                 settings.memory,
                 segment_bytes,
                 settings.threads as u64,
-                Some(lease),
+                lease,
             ),
             detail: Detail::new(settings.detail, settings.detail_delimiter),
             big_keys: BigKeys::default(),

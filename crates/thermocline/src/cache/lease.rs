@@ -36,7 +36,7 @@ impl Lease {
     }
 
     /// Takes more of the budget or gives some back. Takes no lock and never waits; evicts, in the background,
-    /// where the budget is used up.
+    /// where the budget is used up, even in a cache that else evicts nothing (`Config::evict`).
     pub fn resize(&mut self, bytes: u64) {
         let budget = &self.inner.store.budget;
         if bytes > self.bytes {
