@@ -1,11 +1,11 @@
 //! The command line: `thermocline serve`, `thermocline memcached`, and memcached's name as our own.
 
 use crate::config::memcached::{self, Outcome};
-use crate::config::{self, ConfigError, Layers, Settings};
+use crate::config::{self, ConfigError, Layers, Listen, Settings};
 use crate::process::{self, PidFile};
 use crate::server::{Prepared, Server, StartError};
 use crate::shared::Stop;
-use crate::{logging, malloc};
+use crate::{logging, malloc, wss};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -47,6 +47,7 @@ pub fn main() -> ExitCode {
     };
     match matches.subcommand() {
         Some(("serve", matches)) => serve(matches),
+        Some(("wss", matches)) => show_curve(matches),
         _ => usage("a command is missing: thermocline serve --help"),
     }
 }
@@ -69,12 +70,29 @@ fn command() -> Command {
                 .help("Print the settings in force as TOML and exit"),
         )
         .args(config::flags());
+    let wss = Command::new("wss")
+        .about("How much memory is enough: the hit ratio a running server would have with less and with more")
+        .arg(
+            Arg::new("http")
+                .long("http")
+                .value_name("ADDR")
+                .default_value("127.0.0.1:9191")
+                .value_parser(Listen::parse)
+                .help("The server's admin address: ADDR:PORT or unix:PATH"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print the curve as JSON"),
+        );
     Command::new("thermocline")
         .about("A cache server with a memory limit that is kept, behind the memcached protocol")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve)
+        .subcommand(wss)
         .subcommand(
             Command::new("memcached")
                 .about("Run the server with memcached's own flags (thermocline memcached -h)")
@@ -108,6 +126,22 @@ fn serve(matches: &ArgMatches) -> ExitCode {
     }
     logging::init(&settings);
     run(settings, false, &[])
+}
+
+fn show_curve(matches: &ArgMatches) -> ExitCode {
+    let Some(at) = matches.get_one::<Listen>("http") else {
+        return usage("wss needs --http ADDR");
+    };
+    match wss::run(at, matches.get_flag("json")) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            eprintln!("thermocline: {text}");
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
 }
 
 fn memcached_command(args: &[String]) -> ExitCode {

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod admin_client;
 pub mod cli;
 mod clock;
 mod command;
@@ -23,6 +24,7 @@ pub mod server;
 mod shared;
 pub mod stats;
 pub mod wire;
+mod wss;
 
 pub use config::{Listen, Settings};
 pub use server::{Prepared, Server, StartError};

@@ -159,6 +159,9 @@ pub struct Config {
     pub listener: Option<Listener>,
     /// Keep a sketch of the most read keys (about 300 KiB; one read in 16 is looked at).
     pub hot_keys: bool,
+    /// Keep the live miss-ratio curve (`Cache::miss_ratio_curve`): 480 KiB, and a few shadow accesses for one
+    /// access in S, where about 8,000 keys in S are sampled.
+    pub curve: bool,
     /// Where the time comes from.
     pub clock: Clock,
     /// Seed of hashing and of the policy's rare coin tosses. Default: drawn from the system. Two caches
@@ -191,6 +194,7 @@ impl Config {
             evict: true,
             listener: None,
             hot_keys: false,
+            curve: true,
             clock: Clock::default(),
             seed: None,
             background: true,

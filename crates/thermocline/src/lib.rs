@@ -6,6 +6,7 @@ mod async_load;
 mod cache;
 mod clock;
 mod config;
+mod curve;
 mod entry;
 mod error;
 mod expiry;
@@ -46,6 +47,7 @@ pub use clock::Clock;
 #[doc(hidden)]
 pub use config::Shape;
 pub use config::{Cause, Config, Departure, Listener, PageMode, KEY_MAX, MEMORY_MIN};
+pub use curve::{CurvePoint, Estimate, MissRatioCurve};
 pub use entry::Entry;
 pub use error::Error;
 pub use loader::{LoadError, LoadOptions, Loaded, Origin};

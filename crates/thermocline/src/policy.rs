@@ -40,7 +40,6 @@ use mean::{MeanSize, Random};
 pub use next::{most_freed, next, Candidate, Next, PoolFacts, PoolSide};
 pub use origin::Origin;
 pub use setting::{Objective, ReclaimPolicy, Setting};
-#[cfg(any(test, feature = "simulate"))]
 pub use shadow::{Conditions, Shadow};
 pub use verdict::segment;
 use verdict::Judge;

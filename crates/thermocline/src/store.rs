@@ -8,6 +8,7 @@
 
 use crate::clock::Time;
 use crate::config::{Cause, Config, Listener};
+use crate::curve::Curve;
 use crate::generation::{Generations, Source};
 use crate::ghost::Ghosts;
 use crate::hash::Hasher;
@@ -45,6 +46,7 @@ pub(crate) struct Store {
     pub(crate) listener: Option<Listener>,
     pub(crate) marks: bool,
     pub(crate) idle_s: u32,
+    pub(crate) curve: Option<Curve>,
     /// One handle a core on the same table, so that inserts do not meet on one lock.
     ghosts: Box<[GhostHandle]>,
     hasher: Hasher,
@@ -138,6 +140,9 @@ impl Store {
             ),
             policy: Policy::new(config.policy, config.objective, capacity, seed),
             fresh_min: config.fresh_min,
+            curve: config
+                .curve
+                .then(|| Curve::new(config.policy, config.objective, seed)),
             sealed: Mutex::new(Vec::new()),
             facts: Facts {
                 now: AtomicU32::new(0),

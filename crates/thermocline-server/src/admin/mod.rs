@@ -1,9 +1,10 @@
-//! The admin door: `/metrics`, `/healthz`, `/readyz`, `/stats`, `/keys/hot`, `/keys/big` over HTTP.
+//! The admin door: `/metrics`, `/healthz`, `/readyz`, `/stats`, `/mrc`, `/keys/hot`, `/keys/big` over HTTP.
 //!
 //! One thread with a small runtime of its own; nothing here runs on an event loop of the clients. It answers only
 //! GET, keeps no state, and serves a bounded number of connections.
 
 mod metrics;
+mod mrc;
 mod pages;
 
 use crate::net::{Bound, BoundSocket};

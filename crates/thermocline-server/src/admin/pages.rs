@@ -1,6 +1,6 @@
 //! The pages of the admin door.
 
-use super::metrics;
+use super::{metrics, mrc};
 use crate::shared::{Shared, Stop};
 use crate::stats::{self, KEYS_LISTED_MAX};
 use http_body_util::Full;
@@ -21,6 +21,7 @@ thermocline
 /healthz     200 while the process runs
 /readyz      200 while clients are served, 503 while stopping
 /stats       memcached's stats and the cache's own, as JSON
+/mrc         the live miss-ratio curve, as JSON
 /keys/hot?n= the most read keys
 /keys/big?n= the keys with the largest values
 ";
@@ -49,6 +50,14 @@ pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>>
             }
         },
         "/stats" => json_page(&all_stats(shared)),
+        "/mrc" => match mrc::page(shared) {
+            Some(curve) => json_page(&curve),
+            None => page(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "the cache keeps no curve\n".into(),
+            ),
+        },
         "/keys/hot" | "/keys/big" if !shared.settings.allow_dump => {
             page(StatusCode::FORBIDDEN, TEXT, "allow_dump is off\n".into())
         }

@@ -6,6 +6,7 @@
 mod admin;
 mod large;
 mod lease;
+mod observe;
 mod options;
 mod read;
 mod scan;
@@ -26,6 +27,7 @@ pub use value::{Guard, Marks, Meta, ReadSink, Want};
 
 use crate::clock::Time;
 use crate::config::Config;
+use crate::curve::BYTES_MAX;
 use crate::error::Error;
 use crate::index::{Index, NewIndexError};
 use crate::mem::{Budget, Domain, Extents, Grain, Region, EXTENT_BYTES};
@@ -104,6 +106,7 @@ impl Cache {
         let mut config = Config::new(crate::config::MEMORY_MIN);
         config.clock = crate::Clock::manual(1_800_000_000_000);
         config.threads = 1;
+        config.curve = false;
         let budget = Arc::new(Budget::new(1 << 30));
         let region = Region::reserve(EXTENT_BYTES, Grain::Items, false).expect("an array");
         let segments = Segments::new(
@@ -157,7 +160,8 @@ impl Inner {
         let segments = new_segments(config, &budget, &time, huge)?;
         let hot = config.hot_keys.then(|| Mutex::new(HotKeys::default()));
         let hot_bytes = hot.as_ref().map_or(0, |_| HotKeys::bytes());
-        let table_bytes = segments.table_bytes() + FIXED_BYTES + hot_bytes;
+        let curve_bytes = if config.curve { BYTES_MAX } else { 0 };
+        let table_bytes = segments.table_bytes() + FIXED_BYTES + hot_bytes + curve_bytes;
         let too_small = |what: &str| {
             Error::Config(format!(
                 "memory = {} bytes does not hold {what}; give more memory, or less memory_max",

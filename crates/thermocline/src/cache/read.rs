@@ -1,8 +1,10 @@
 //! Reading: find, copy or hold, validate. Takes no lock and writes nothing but the slot's counter.
 
+use super::observe::item_bytes;
 use super::short::ShortRead;
 use super::value::{pooled_buffer, return_buffer, Guard, Meta, Pieces, ReadSink, Want, PIECE_AT};
 use super::{Cache, Inner};
+use crate::curve::Access;
 use crate::item::{Kind, MarkWord, PLAIN_MAX};
 use crate::location::Place;
 use crate::mem::Pin;
@@ -376,6 +378,11 @@ impl Inner {
         }
         if want.count {
             store.counters.one(&pin, Counter::Hits);
+        }
+        drop(pin);
+        if want.mark {
+            self.observe(Access::Request, hash, item_bytes(&seen));
+            self.tidy_curve();
         }
         outcome
     }

@@ -6,6 +6,7 @@
 //! is not that simple is left to the general way, which looks again from the start.
 
 use super::{Inner, Meta};
+use crate::curve::Access;
 use crate::item::MarkWord;
 use crate::location::UNIT_BYTES;
 use crate::metrics::Counter;
@@ -82,7 +83,7 @@ impl Inner {
             return ShortRead::Other;
         }
         let item = store.item(place);
-        let outcome = if let Some(bare) = item.bare(key.len(), false) {
+        let (outcome, stored_bytes) = if let Some(bare) = item.bare(key.len(), false) {
             let (before, bytes) = (buffer.len(), bare.value_bytes());
             let end = bytes.min(part.end);
             let from = end.min(part.start);
@@ -92,7 +93,8 @@ impl Inner {
                 store.counters.one(&pin, Counter::ReadRetries);
                 return ShortRead::Other;
             }
-            ShortRead::Copied(Facts::new(bytes, bare.reserved()))
+            let reserved = bare.reserved();
+            (ShortRead::Copied(Facts::new(bytes, reserved)), reserved)
         } else if hold {
             let Some(long) = item.bare_long(key.len()) else {
                 return ShortRead::Other;
@@ -100,14 +102,17 @@ impl Inner {
             // Under the pin, which keeps the segment until it is counted.
             self.hold(long.value_offset);
             let facts = Facts::new(long.value_bytes, long.reserved);
-            ShortRead::Held(facts, long.value_offset)
+            (ShortRead::Held(facts, long.value_offset), long.reserved)
         } else {
             return ShortRead::Other;
         };
         store.index.bump(&found);
-        store.accessed(hash, bare.reserved());
+        store.accessed(hash, stored_bytes);
         self.sample(hash, key);
         store.counters.one(&pin, Counter::Hits);
+        drop(pin);
+        self.observe(Access::Request, hash, stored_bytes);
+        self.tidy_curve();
         outcome
     }
 
@@ -157,6 +162,7 @@ impl Inner {
             false => Counter::OtherInPlace,
         };
         store.counters.one(&pin, counter);
+        self.observe(Access::Overwrite, hash, bare.reserved());
         let version = bare.version() + 1;
         let token = token_out.then(|| store.segments.token(place, version));
         ShortWrite::Done(token)

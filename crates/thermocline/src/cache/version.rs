@@ -252,6 +252,7 @@ impl Inner {
                         },
                     );
                     drop(pin);
+                    self.forget_observed(hash);
                     if let Some(gone) = gone {
                         store.tell(gone.cause, &gone.key, gone.value.as_deref());
                     }

@@ -12,6 +12,7 @@ use super::options::{Expiry, Mode, SetOptions, Stored};
 use super::short::ShortWrite;
 use super::{Cache, Inner};
 use crate::config::Cause;
+use crate::curve::Access;
 use crate::error::Error;
 use crate::index::{Found, Publish};
 use crate::item::{Fields, MarkWord, Measured, Record, EXPIRY_MAX_MS, PLAIN_MAX};
@@ -476,6 +477,7 @@ impl Inner {
             false => Counter::OtherInPlace,
         };
         store.counters.one(pin, counter);
+        self.observe(Access::Overwrite, write.hash, write.new.bytes);
         let token = write.new.token_out.then(|| {
             fields
                 .token
@@ -599,6 +601,12 @@ impl Inner {
         store
             .counters
             .add(pin, Counter::InsertedBytes, bytes as u64);
+        let is_new = old.is_none_or(|old| old.over);
+        let access = match is_new {
+            true => Access::Request,
+            false => Access::Overwrite,
+        };
+        self.observe_published(access, hash, place);
         let Some(old) = old else {
             store.counters.one(pin, Counter::Inserts);
             return Try::Done(Stored::Stored(None));
@@ -691,6 +699,7 @@ impl Inner {
     pub(crate) fn after_append(&self) {
         self.reclaim.help(&self.store);
         self.wake_if_short();
+        self.tidy_curve();
     }
 
     pub(crate) fn count(&self, counter: Counter) {

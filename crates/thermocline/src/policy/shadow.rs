@@ -96,6 +96,7 @@ impl Shadow {
                 self.table.remove(node);
             }
         }
+        self.table.compact();
     }
 
     /// Bytes of memory it takes. Grows to about 80 bytes a resident, its ghosts included.

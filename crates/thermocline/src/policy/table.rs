@@ -184,6 +184,24 @@ impl Table {
         *counter = (*counter + 1).min(super::COUNTER_MAX);
     }
 
+    /// Gives back the memory of nodes that are free.
+    pub fn compact(&mut self) {
+        let nodes = self.nodes();
+        let heads = nodes.len().next_power_of_two().max(HEADS_MIN);
+        let mut table = Table {
+            heads: vec![NONE; heads],
+            nodes: Vec::with_capacity(nodes.len()),
+            now: self.now,
+            ..Table::default()
+        };
+        for at in nodes {
+            let generation = self.generation(at);
+            let (key, size) = (self.key(at), self.size(at));
+            table.push(self.list(at), key, size, generation, self.counter(at));
+        }
+        *self = table;
+    }
+
     /// Bytes of memory held.
     pub fn bytes(&self) -> u64 {
         let nodes = self.nodes.capacity() * std::mem::size_of::<Node>();
@@ -198,6 +216,11 @@ impl Table {
         }
         if self.nodes.len() >= self.heads.len() {
             self.grow();
+        }
+        if self.nodes.len() == self.nodes.capacity() {
+            // By a quarter, not by doubling: memory is what limits how many keys are sampled.
+            let more = (self.nodes.len() / 4).max(HEADS_MIN);
+            self.nodes.reserve_exact(more);
         }
         self.nodes.push(Node {
             key: 0,

@@ -1,0 +1,74 @@
+//! One GET from a running server's admin door: what the command-line tools ask it. HTTP/1.0, one answer a
+//! connection, of bounded size and time.
+
+use crate::config::Listen;
+use serde_json::Value;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The longest answer that is read, bytes.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+/// Without an answer for so long the server is given up.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The JSON page at `path`. An error says which server and what to do.
+pub fn json(at: &Listen, path: &str) -> Result<Value, String> {
+    let (status, body) = get(at, path)?;
+    if status != 200 {
+        return Err(format!("{at}{path} answered {status}: {}", body.trim()));
+    }
+    serde_json::from_str(&body)
+        .map_err(|error| format!("{at}{path}: not the JSON expected: {error}"))
+}
+
+/// Status and body of one GET.
+pub fn get(at: &Listen, path: &str) -> Result<(u16, String), String> {
+    let answer = exchange(at, path).map_err(|error| {
+        format!("cannot ask {at}: {error}; is a server running with that http address?")
+    })?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .ok_or_else(|| format!("{at} does not speak HTTP"))?;
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
+    match status {
+        Some(status) => Ok((status, body.to_string())),
+        None => Err(format!("{at} does not speak HTTP")),
+    }
+}
+
+fn exchange(at: &Listen, path: &str) -> io::Result<String> {
+    match at {
+        Listen::Unix(socket) => {
+            let stream = UnixStream::connect(socket)?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
+            ask(stream, path)
+        }
+        Listen::Tcp(address) => {
+            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            for address in address.to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, TIMEOUT) {
+                    Ok(stream) => {
+                        stream.set_read_timeout(Some(TIMEOUT))?;
+                        stream.set_write_timeout(Some(TIMEOUT))?;
+                        return ask(stream, path);
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        }
+    }
+}
+
+fn ask(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: thermocline\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
