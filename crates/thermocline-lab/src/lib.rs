@@ -5,6 +5,7 @@
 //! - `load`: a load generator for memcached and RESP servers.
 //! - `engines`: the same operation stream over our engine and its rivals, in child processes.
 //! - `bench`: one verb for each row of the project's target table.
+//! - `replay`: a trace through the real engine or a rival, and suites of such runs.
 //! - `subject`: what is measured, behind one trait; `point`: the schema of its results.
 //! - `knob`: the machine's settings, changed, read back and put back; `environment`: what a point was measured on.
 //! - `machine_hooks`: both around a point; `restore`, `with`: both by hand.
@@ -29,6 +30,7 @@ pub mod machine_hooks;
 pub mod memory_read;
 pub mod nearest;
 pub mod point;
+pub mod replay;
 pub mod report;
 pub mod restore;
 pub mod root;

@@ -7,6 +7,7 @@ use thermocline_lab::bench::Bench;
 use thermocline_lab::engines::{self, EngineOptions};
 use thermocline_lab::load::{self, LoadOptions};
 use thermocline_lab::memory_read::{self, MemoryReadOptions};
+use thermocline_lab::replay;
 use thermocline_lab::report::Report;
 use thermocline_lab::restore::{self, RestoreOptions};
 use thermocline_lab::with::{self, WithOptions};
@@ -23,6 +24,8 @@ struct Cli {
 enum Verb {
     Load(LoadOptions),
     Engines(EngineOptions),
+    Replay(replay::ReplayOptions),
+    ReplaySuite(replay::SuiteOptions),
     #[command(subcommand)]
     Bench(Bench),
     MemoryRead(MemoryReadOptions),
@@ -45,6 +48,8 @@ fn main() -> ExitCode {
         Verb::MemoryRead(options) => memory_read::run(&options).map(|()| 0),
         Verb::Restore(options) => restore::run(&options).map(|()| 0),
         Verb::With(options) => with::run(&options),
+        Verb::Replay(options) => replay::run(&options).map(|()| 0),
+        Verb::ReplaySuite(options) => replay::suite::run(&options),
         Verb::EngineChild { spec } => engines::child::run(&spec).map(|()| 0),
     };
     match result {

@@ -31,6 +31,7 @@ fn measure(spec: &Spec) -> Result<Point> {
         items: ((spec.memory_bytes as f64 / item_bytes) as u64).clamp(1, spec.mix.keys),
         threads: spec.threads,
         value_bytes_max: spec.mix.sizes.max(),
+        shards: None,
     };
     match spec.arm {
         Arm::Thermocline => point(&Ours::new(spec)?, spec, before),

@@ -129,6 +129,7 @@ impl EngineRecipe {
             items: (fitting as u64).clamp(1, context.items.max(1)),
             threads: context.workers,
             value_bytes_max: context.value_bytes_max,
+            shards: None,
         }
     }
 }

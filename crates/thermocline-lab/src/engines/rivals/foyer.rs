@@ -13,9 +13,10 @@ pub struct Foyer(Cache<Key, Bytes, ahash::RandomState, CacheProperties>);
 
 impl Foyer {
     pub fn new(room: Room) -> Self {
-        let shards = (room.threads * SHARDS_PER_THREAD)
+        let usual = (room.threads * SHARDS_PER_THREAD)
             .next_power_of_two()
             .clamp(8, 64);
+        let shards = room.shards.unwrap_or(usual);
         let cache = CacheBuilder::new(room.bytes as usize)
             .with_shards(shards)
             .with_eviction_config(S3FifoConfig::default())

@@ -27,6 +27,8 @@ pub struct Room {
     pub threads: usize,
     /// Largest value.
     pub value_bytes_max: u32,
+    /// Shards; None: as many as the engine would make by itself for these threads.
+    pub shards: Option<usize>,
 }
 
 impl Room {

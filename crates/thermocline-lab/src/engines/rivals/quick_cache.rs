@@ -18,9 +18,14 @@ pub struct QuickCache(::quick_cache::sync::Cache<Key, Bytes, ByBytes>);
 
 impl QuickCache {
     pub fn new(room: Room) -> Self {
-        let options = OptionsBuilder::new()
+        let mut options = OptionsBuilder::new();
+        options
             .weight_capacity(room.bytes)
-            .estimated_items_capacity(room.items.max(1) as usize)
+            .estimated_items_capacity(room.items.max(1) as usize);
+        if let Some(shards) = room.shards {
+            options.shards(shards);
+        }
+        let options = options
             .build()
             .expect("capacity and item estimate are given");
         QuickCache(::quick_cache::sync::Cache::with_options(
