@@ -17,7 +17,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use thermocline::{Cache, Config};
+use thermocline::{Cache, Config, PressureListener};
 
 /// What `version` answers: the dialect we speak, and who speaks it.
 pub const VERSION: &str = concat!("1.6.45-thermocline-", env!("CARGO_PKG_VERSION"));
@@ -177,6 +177,12 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
     config.objective = settings.objective;
     config.fresh_min = settings.fresh_min;
     config.hot_keys = settings.hot_keys;
+    config.compress = settings.compress;
+    config.pressure_listener = Some(PressureListener::new(|| {
+        tracing::warn!(
+            "memory has become short: items are compressed from now on, none is lost yet"
+        );
+    }));
     config
 }
 

@@ -1,6 +1,7 @@
 //! Every limit of the engine, with its unit and its reason.
 
 use crate::clock::Clock;
+use crate::compress::CompressMode;
 use crate::error::Error;
 use crate::mem::EXTENT_BYTES;
 use crate::policy::{Objective, ReclaimPolicy};
@@ -31,6 +32,14 @@ pub(crate) const CONDEMNED_MIN: u64 = 16 << 20;
 /// A stored item outlives at least this share of the cache in later inserts (or 4 segments, or the
 /// largest item).
 pub(crate) const FRESH_SHARE: f64 = 0.02;
+/// The hot tier's share of the cache while the compressed tier is on. In the mean of 72 simulated loads 5 % and
+/// 2 % gain alike, 10 % a little less, 50 % half as much.
+pub(crate) const HOT_SHARE: f64 = 0.05;
+/// Probation's share of the compressed tier; 20 % costs 0.1 to 1 % more, 40 % up to 17 % at worst.
+pub(crate) const COMPRESSED_PROBATION_SHARE: f64 = 0.10;
+/// What dictionaries, their tables and samples may take together, as a share of the budget, and at most, bytes.
+pub(crate) const DICTIONARY_SHARE: f64 = 0.01;
+pub(crate) const DICTIONARY_MEMORY_MAX: u64 = 10 << 20;
 /// How long a write waits at a time for pinned memory, holding nothing.
 pub(crate) const STALL_WAIT: Duration = Duration::from_millis(5);
 /// How long nothing may come free before a write is refused. A thread preempted in its pin on a machine
@@ -48,6 +57,27 @@ pub enum PageMode {
     /// Transparent huge pages, by `madvise`. A third less CPU per lookup in a large cache.
     #[default]
     Thp,
+}
+
+/// Who is told that memory has become short (`Config::pressure_listener`).
+#[derive(Clone)]
+pub struct PressureListener(Arc<dyn Fn() + Send + Sync>);
+
+impl PressureListener {
+    /// Wraps a callback.
+    pub fn new(tell: impl Fn() + Send + Sync + 'static) -> PressureListener {
+        PressureListener(Arc::new(tell))
+    }
+
+    pub(crate) fn tell(&self) {
+        (self.0)();
+    }
+}
+
+impl std::fmt::Debug for PressureListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PressureListener")
+    }
 }
 
 /// Why an item left.
@@ -134,6 +164,14 @@ pub struct Config {
     pub reserved_bytes: u64,
     /// Pages asked for.
     pub page_mode: PageMode,
+    /// Whether what leaves the hot tier is compressed before it is dropped.
+    pub compress: CompressMode,
+    /// What serving a miss takes, where it is known; else it is measured: a loader's time, or the time from a
+    /// miss to the `set` of the same key. Decides in `CompressMode::Auto` whether compression pays.
+    pub miss_cost: Option<Duration>,
+    /// Called once when items are first demoted after a quiet minute: memory has become short. On the
+    /// background thread; keep it short.
+    pub pressure_listener: Option<PressureListener>,
     /// Largest value, bytes. Default: min(64 MiB, memory / 8); at most 512 MiB and memory / 4.
     pub item_size_max: Option<u64>,
     /// Longest key, bytes. Default: 65,536, or what a quarter of a segment holds in a small cache.
@@ -182,6 +220,9 @@ impl Config {
             memory_max: None,
             reserved_bytes: 0,
             page_mode: PageMode::default(),
+            compress: CompressMode::default(),
+            miss_cost: None,
+            pressure_listener: None,
             item_size_max: None,
             key_size_max: None,
             threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
@@ -304,6 +345,14 @@ impl Config {
     pub(crate) fn item_size_max(&self) -> u64 {
         self.item_size_max
             .unwrap_or(ITEM_DEFAULT_MAX.min(self.cache_bytes() / 8))
+    }
+
+    /// Memory set aside for dictionaries, bytes.
+    pub(crate) fn dictionary_bytes(&self) -> u64 {
+        match self.compress {
+            CompressMode::Off => 0,
+            _ => ((self.memory as f64 * DICTIONARY_SHARE) as u64).min(DICTIONARY_MEMORY_MAX),
+        }
     }
 
     /// The largest power of two that gives at least 128 segments, within 64 KiB and 2 MiB.

@@ -19,6 +19,7 @@ fn fields(input: &mut &[u8]) -> Fields {
         flags: u32::from(bits & 2) << 7 | u32::from(bits >> 7),
         expires_ms: [0, 1, 1_800_000_000_000, 1_800_000_000_123][usize::from(bits >> 2 & 3)],
         token: (bits & 16 != 0).then_some(u64::MAX - u64::from(bits)),
+        coded: bits & 32 != 0,
     }
 }
 

@@ -169,7 +169,9 @@ const OPT_FLAGS: u8 = 2;
 const OPT_EXPIRY: u8 = 4;
 const OPT_MILLIS: u8 = 8;
 const OPT_TOKEN: u8 = 16;
-const OPT_ALL: u8 = 31;
+/// The value is coded; takes no field.
+const OPT_CODED: u8 = 32;
+const OPT_ALL: u8 = 63;
 
 /// The optional fields of an item, only those present take bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -181,6 +183,8 @@ pub(crate) struct Fields {
     pub(crate) expires_ms: u64,
     /// A CAS token that does not follow from place and version.
     pub(crate) token: Option<u64>,
+    /// The bytes behind are the coded form of the value.
+    pub(crate) coded: bool,
 }
 
 /// The latest expiry that can be kept, unix milliseconds (2106). Later ones are cut to it.
@@ -202,6 +206,7 @@ impl Fields {
             | bit(self.expires_ms != 0, OPT_EXPIRY)
             | bit(self.expires_ms % 1000 != 0, OPT_MILLIS)
             | bit(self.token.is_some(), OPT_TOKEN)
+            | bit(self.coded, OPT_CODED)
     }
 
     fn words(&self) -> ([u32; 6], usize) {

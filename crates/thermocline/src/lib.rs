@@ -5,6 +5,8 @@
 mod async_load;
 mod cache;
 mod clock;
+pub mod codec;
+mod compress;
 mod config;
 mod curve;
 mod entry;
@@ -40,13 +42,16 @@ mod typed;
 mod writer;
 
 pub use cache::{
-    Cache, Change, Expiry, Guard, Keys, Lease, Marks, Meta, Mode, NewValue, ReadSink, Removal,
-    Scan, SetOptions, Stats, Stored, Updated, View, Want, Writer,
+    Cache, Change, DictionaryUse, Expiry, Guard, Keys, Lease, Marks, Meta, Mode, NewValue,
+    ReadSink, Removal, Scan, SetOptions, Stats, Stored, Tiers, Updated, View, Want, Writer,
 };
 pub use clock::Clock;
+pub use compress::CompressMode;
 #[doc(hidden)]
 pub use config::Shape;
-pub use config::{Cause, Config, Departure, Listener, PageMode, KEY_MAX, MEMORY_MIN};
+pub use config::{
+    Cause, Config, Departure, Listener, PageMode, PressureListener, KEY_MAX, MEMORY_MIN,
+};
 pub use curve::{CurvePoint, Estimate, MissRatioCurve};
 pub use entry::Entry;
 pub use error::Error;

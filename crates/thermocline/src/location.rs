@@ -19,10 +19,13 @@ const _: () = assert!(TAG_SHIFT + 16 == 64);
 /// The largest value of a slot's counter.
 pub(crate) const COUNTER_MAX: u32 = 3;
 
-/// A kind of memory an item can be in. Two bits of the slot; only `Hot` exists so far.
+/// A kind of memory an item can be in: a mark of its segment. Two bits of the slot are kept for places that
+/// are in no segment of this memory; in the slots of both of these they say `Hot`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tier {
     Hot = 0,
+    /// What hot evicts: coded where that pays, as it is where not.
+    Compressed = 1,
 }
 
 /// The address of an item: an offset into the item region, in units of 4 bytes, plus 1.

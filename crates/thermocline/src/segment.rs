@@ -13,7 +13,7 @@
 //! Must hold: at most one state change at a time a segment; a Free segment has no slot pointing into it.
 
 use crate::expiry::ExpiringBytes;
-use crate::location::{Place, UNIT_BYTES};
+use crate::location::{Place, Tier, UNIT_BYTES};
 use crate::mem::{ExtentId, Extents, EXTENT_BYTES};
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::Pool;
@@ -43,7 +43,7 @@ const STATES: [State; 5] = [
 /// What is known of one segment.
 pub(crate) struct Segment {
     state: AtomicU32,
-    /// Pool in the top bit, generation below.
+    /// Pool in the top bit, tier in the next, generation below.
     pool: AtomicU32,
     birth: AtomicU64,
     sealed_epoch: AtomicU64,
@@ -57,6 +57,7 @@ pub(crate) struct Segment {
 }
 
 const MAIN: u32 = 1 << 31;
+const COMPRESSED: u32 = 1 << 30;
 
 impl Segment {
     fn new() -> Segment {
@@ -106,7 +107,15 @@ impl Segment {
     }
 
     pub(crate) fn generation(&self) -> u32 {
-        self.pool.load(Ordering::Relaxed) & !MAIN
+        self.pool.load(Ordering::Relaxed) & !(MAIN | COMPRESSED)
+    }
+
+    pub(crate) fn tier(&self) -> Tier {
+        if self.pool.load(Ordering::Relaxed) & COMPRESSED != 0 {
+            Tier::Compressed
+        } else {
+            Tier::Hot
+        }
     }
 
     /// A number no segment had before: grows with every opening.
@@ -275,6 +284,7 @@ impl Segments {
     /// ones behind. None: no room.
     pub(crate) fn open(
         &self,
+        tier: Tier,
         pool: Pool,
         generation: u32,
         reserve: usize,
@@ -283,7 +293,13 @@ impl Segments {
         let id = self.take_free(reserve)?;
         let segment = self.get(id);
         let main = if pool == Pool::Main { MAIN } else { 0 };
-        segment.pool.store(main | generation, Ordering::Relaxed);
+        let tier = match tier {
+            Tier::Hot => 0,
+            Tier::Compressed => COMPRESSED,
+        };
+        segment
+            .pool
+            .store(main | tier | generation, Ordering::Relaxed);
         segment.used.store(0, Ordering::Relaxed);
         segment.dead.store(0, Ordering::Relaxed);
         segment.expiring.reset(now_s);
@@ -527,7 +543,7 @@ mod tests {
     #[test]
     fn the_reserve_stays_and_births_grow() {
         let (segments, _) = segments(1, EXTENT_BYTES / 4);
-        let open = |reserve| segments.open(Pool::Probation, 7, reserve, 0);
+        let open = |reserve| segments.open(Tier::Hot, Pool::Probation, 7, reserve, 0);
         let (a, b, c) = (open(1).unwrap(), open(1).unwrap(), open(1).unwrap());
         assert_eq!(open(1), None);
         let d = open(0).unwrap();
@@ -544,28 +560,28 @@ mod tests {
     fn whole_extents_go_back_when_asked() {
         let (segments, budget) = segments(2, EXTENT_BYTES / 2);
         let ids: Vec<_> = (0..4)
-            .map(|_| segments.open(Pool::Main, 0, 0, 0).unwrap())
+            .map(|_| segments.open(Tier::Hot, Pool::Main, 0, 0, 0).unwrap())
             .collect();
         assert!(!segments.give_back_extent());
         recycle(&segments, ids[2]);
         let emptied = segments.empty_one_extent();
         assert_eq!(emptied, [ids[2], ids[3]]);
         assert_eq!(
-            segments.open(Pool::Main, 0, 0, 0),
+            segments.open(Tier::Hot, Pool::Main, 0, 0, 0),
             None,
             "it is being emptied"
         );
         recycle(&segments, ids[3]);
         assert!(segments.give_back_extent());
         assert_eq!(budget.free_bytes(), EXTENT_BYTES as u64);
-        assert!(segments.open(Pool::Main, 0, 0, 0).is_some());
+        assert!(segments.open(Tier::Hot, Pool::Main, 0, 0, 0).is_some());
     }
 
     #[test]
     fn tokens_differ_by_birth_offset_and_version() {
         let (segments, _) = segments(1, SEGMENT);
         const SEGMENT: usize = EXTENT_BYTES / 32;
-        let id = segments.open(Pool::Main, 0, 0, 0).unwrap();
+        let id = segments.open(Tier::Hot, Pool::Main, 0, 0, 0).unwrap();
         let at = |offset| Place::from_offset(segments.start(id) + offset);
         let tokens = [
             segments.token(at(0), 0),
@@ -574,7 +590,7 @@ mod tests {
             segments.token(at(SEGMENT - 4), 255),
         ];
         recycle(&segments, id);
-        let again = segments.open(Pool::Main, 0, 0, 0).unwrap();
+        let again = segments.open(Tier::Hot, Pool::Main, 0, 0, 0).unwrap();
         assert_eq!(id, again);
         let mut all = tokens.to_vec();
         all.push(segments.token(at(0), 0));
@@ -589,7 +605,7 @@ mod tests {
         segments.most = 33;
         assert_eq!(segments.room_bytes(), 33 * segments.bytes() as u64);
         let opened = (0..40)
-            .filter_map(|_| segments.open(Pool::Main, 0, 0, 0))
+            .filter_map(|_| segments.open(Tier::Hot, Pool::Main, 0, 0, 0))
             .count();
         assert_eq!(
             (opened, segments.owned(), segments.could_add()),

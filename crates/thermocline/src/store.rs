@@ -7,6 +7,7 @@
 //! slot pointed to, once.
 
 use crate::clock::Time;
+use crate::compress::{Compress, CompressMode};
 use crate::config::{Cause, Config, Listener};
 use crate::curve::Curve;
 use crate::generation::{Generations, Source};
@@ -14,7 +15,7 @@ use crate::ghost::Ghosts;
 use crate::hash::Hasher;
 use crate::index::{Found, Index};
 use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
-use crate::location::Place;
+use crate::location::{Place, Tier};
 use crate::mem::{current_core, Budget, Domain, Pin, Region};
 use crate::metrics::{Counter, Counters};
 use crate::policy::{Insert, Origin, Policy, Pool, Setting};
@@ -43,6 +44,7 @@ pub(crate) struct Store {
     pub(crate) sealed: Mutex<Vec<SegmentId>>,
     pub(crate) facts: Facts,
     pub(crate) flush: Flush,
+    pub(crate) compress: Compress,
     pub(crate) listener: Option<Listener>,
     pub(crate) marks: bool,
     pub(crate) idle_s: u32,
@@ -62,6 +64,8 @@ pub(crate) struct Facts {
     pub(crate) oldest_main: AtomicU32,
     pub(crate) main_segments: AtomicU32,
     pub(crate) probation_segments: AtomicU32,
+    pub(crate) compressed_main_segments: AtomicU32,
+    pub(crate) compressed_probation_segments: AtomicU32,
     /// Something was evicted since the start or the last growth.
     pub(crate) evicted: AtomicBool,
     pub(crate) capacity_bytes: AtomicU64,
@@ -130,7 +134,11 @@ impl Store {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         Store {
             domain: parts.domain,
-            lanes: Lanes::new(config.threads, expected),
+            lanes: Lanes::new(
+                config.threads,
+                expected,
+                config.compress != CompressMode::Off,
+            ),
             counters: Counters::new(),
             generations: Mutex::new(
                 match config.policy.settings(config.objective)[0].rules.classes {
@@ -149,6 +157,8 @@ impl Store {
                 oldest_main: AtomicU32::new(NO_MAIN),
                 main_segments: AtomicU32::new(0),
                 probation_segments: AtomicU32::new(0),
+                compressed_main_segments: AtomicU32::new(0),
+                compressed_probation_segments: AtomicU32::new(0),
                 evicted: AtomicBool::new(false),
                 capacity_bytes: AtomicU64::new(capacity),
                 ghosts_due: AtomicBool::new(false),
@@ -158,6 +168,7 @@ impl Store {
                 due_ms: AtomicU64::new(u64::MAX),
                 dark_from_ms: AtomicU64::new(u64::MAX),
             },
+            compress: Compress::new(config.compress, config.miss_cost),
             listener: config.listener.clone(),
             marks: config.marks || config.time_to_idle.is_some(),
             idle_s: config
@@ -320,6 +331,10 @@ impl Store {
     /// Buries an item whose slot was taken: its record and, if it has any, its chunks.
     pub(crate) fn bury_item(&self, seen: &Seen<'_>) {
         self.bury(seen.place, seen.layout.reserved, seen.fields.expires_ms);
+        if seen.layout.is_coded() {
+            self.compress
+                .lower(&self.coded_head(seen), seen.layout.value_bytes);
+        }
         if seen.layout.kind == Kind::Chunked {
             self.bury_chunks(seen);
         }
@@ -333,6 +348,24 @@ impl Store {
                 let item = self.item(chunk);
                 self.bury(chunk, item.reserved(item.header()), 0);
             }
+        }
+    }
+
+    /// The first bytes of a coded value: enough to know its codec, its dictionary and its length. Validate
+    /// afterwards.
+    pub(crate) fn coded_head(&self, seen: &Seen<'_>) -> [u8; 8] {
+        // A coded value starts at a word (its item has an options byte) and has six bytes at the least.
+        let at = seen.item.value_offset(&seen.layout);
+        let word = |at: usize| u64::from(self.region().u32(at).load(Ordering::Relaxed));
+        (word(at) | word(at + 4) << 32).to_le_bytes()
+    }
+
+    /// Bytes of an item's value, as its reader gets it. Validate afterwards.
+    #[inline]
+    pub(crate) fn value_bytes(&self, seen: &Seen<'_>) -> usize {
+        match seen.layout.is_coded() {
+            false => seen.layout.value_bytes,
+            true => Compress::plain_bytes(&self.coded_head(seen)).unwrap_or(0),
         }
     }
 
@@ -350,6 +383,7 @@ impl Store {
     /// Reserves room for a record in the lane of this core.
     pub(crate) fn reserve(&self, pin: &Pin, pool: Pool, bytes: usize, wide: bool) -> Reserved {
         let opening = Opening {
+            tier: Tier::Hot,
             origin: Origin::Fresh(pool),
             reserve: RESERVE_SEGMENTS,
             now_s: self.time.now_s(),
@@ -420,6 +454,7 @@ impl Store {
         if ghost_age.is_some() {
             self.counters.one(pin, Counter::Refaults);
         }
+        self.compress.stored(hash);
         if hash & 15 == 0 {
             self.policy.inserted(1, bytes as u64);
         }
@@ -471,12 +506,13 @@ impl Store {
         if steering.is_sampled(hash) {
             steering.sample(hash, bytes as u64, self.policy.mean_size());
         }
+        self.compress.control.sees(hash, bytes);
     }
 
     /// The same of a record just published, whose chunks count.
     #[inline(always)]
     pub(crate) fn published(&self, hash: u64, place: Place) {
-        if self.policy.steering().is_sampled(hash) {
+        if self.policy.steering().is_sampled(hash) || self.compress.control.samples(hash) {
             let layout = self.look(place).layout;
             self.accessed(hash, layout.reserved.max(layout.value_bytes));
         }
@@ -574,6 +610,22 @@ impl Store {
         (used, live)
     }
 
+    /// Bytes appended to the segments of hot and of the compressed tier.
+    pub(crate) fn used_by_tier(&self) -> [u64; 2] {
+        use crate::segment::State;
+        let mut used = [0; 2];
+        for state in [State::Sealed, State::Draining] {
+            for id in self.segments.in_state(state) {
+                let segment = self.segments.get(id);
+                used[segment.tier() as usize] += segment.used() as u64;
+            }
+        }
+        for (id, filled) in self.lanes.all().filter_map(|lane| lane.open()) {
+            used[self.segments.get(id).tier() as usize] += filled as u64;
+        }
+        used
+    }
+
     /// Refreshes the capacity the policy reckons with.
     pub(crate) fn refresh_capacity(&self) {
         let owned = (self.segments.owned() * self.segments.bytes()) as u64;
@@ -611,11 +663,39 @@ pub(crate) struct Parts {
     pub(crate) segments: Segments,
 }
 
+impl Facts {
+    /// Segments of a pool of a tier, open ones included.
+    pub(crate) fn segments_of(&self, tier: Tier, pool: Pool) -> &AtomicU32 {
+        match (tier, pool) {
+            (Tier::Hot, Pool::Main) => &self.main_segments,
+            (Tier::Hot, Pool::Probation) => &self.probation_segments,
+            (Tier::Compressed, Pool::Main) => &self.compressed_main_segments,
+            (Tier::Compressed, Pool::Probation) => &self.compressed_probation_segments,
+        }
+    }
+}
+
+impl Store {
+    /// A segment of this tier, pool and generation is no more.
+    pub(crate) fn closed(&self, tier: Tier, pool: Pool, generation: u32) {
+        if pool == Pool::Main {
+            let mut generations = lock(&self.generations);
+            generations.free_main(generation);
+            self.policy.classes().fold(generations.oldest());
+        }
+        self.facts
+            .segments_of(tier, pool)
+            .fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl LaneBooks for Store {
     fn sealing(&self, id: SegmentId, used: usize, fresh: bool) {
         self.segments.seal(id, used, self.domain.epoch());
         let segment = self.segments.get(id);
-        if fresh && segment.pool() == Pool::Main {
+        // While hot is a small front, what counts is what goes into the compressed tier's main.
+        let counts = fresh && !self.compress.is_on();
+        if counts && segment.pool() == Pool::Main {
             let mut generations = lock(&self.generations);
             generations.put_main(used as u64, Source::New);
             self.facts.now.store(generations.now(), Ordering::Relaxed);
@@ -623,29 +703,25 @@ impl LaneBooks for Store {
         lock(&self.sealed).push(id);
     }
 
-    fn opening(&self, origin: Origin) -> (Pool, u32) {
+    fn opening(&self, opening: &Opening) -> (Pool, u32) {
         self.refresh_capacity();
         let mut generations = lock(&self.generations);
-        let (pool, generation) = origin.open(self.setting(), &mut generations);
-        let count = match pool {
-            Pool::Main => &self.facts.main_segments,
-            Pool::Probation => &self.facts.probation_segments,
+        let (pool, generation) = match (opening.tier, opening.origin) {
+            (Tier::Hot, origin) => origin.open(self.setting(), &mut generations),
+            // Young where it is new there, whatever hot's policy; compaction keeps the age.
+            (_, Origin::Fresh(Pool::Probation)) => (Pool::Probation, generations.now()),
+            (_, Origin::Compacted(source)) => (Pool::Main, generations.open_main_as(source)),
+            (_, Origin::Fresh(Pool::Main) | Origin::Survivors) => {
+                (Pool::Main, generations.open_main())
+            }
         };
-        count.fetch_add(1, Ordering::Relaxed);
+        self.facts
+            .segments_of(opening.tier, pool)
+            .fetch_add(1, Ordering::Relaxed);
         (pool, generation)
     }
 
-    fn not_opened(&self, pool: Pool, generation: u32) {
-        match pool {
-            Pool::Main => {
-                lock(&self.generations).free_main(generation);
-                self.facts.main_segments.fetch_sub(1, Ordering::Relaxed);
-            }
-            Pool::Probation => {
-                self.facts
-                    .probation_segments
-                    .fetch_sub(1, Ordering::Relaxed);
-            }
-        }
+    fn not_opened(&self, tier: Tier, pool: Pool, generation: u32) {
+        self.closed(tier, pool, generation);
     }
 }

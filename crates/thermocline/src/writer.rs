@@ -9,15 +9,16 @@
 
 use crate::config::OPEN_SHARE;
 use crate::item::Item;
-use crate::location::{Place, UNIT_BYTES};
+use crate::location::{Place, Tier, UNIT_BYTES};
 use crate::mem::{current_core, Pin};
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::{Origin, Pool};
 use crate::segment::{SegmentId, Segments};
 use crate::sync::{lock, AtomicU64, Mutex, MutexGuard, Ordering};
 
-/// Lanes of reclaim's own.
+/// Lanes of reclaim's own, and those of them that only compression opens.
 const RECLAIM_LANES: usize = 3;
+const COMPRESSED_LANES: usize = 3;
 const NONE: u64 = (u32::MAX as u64) << 32;
 
 /// An open segment and how far it is filled.
@@ -32,6 +33,7 @@ pub(crate) struct Lane {
 /// How a lane gets its next segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Opening {
+    pub(crate) tier: Tier,
     pub(crate) origin: Origin,
     /// Free segments to leave behind for others.
     pub(crate) reserve: usize,
@@ -152,10 +154,16 @@ impl Lane {
         if self.word.load(Ordering::Acquire) < NONE {
             return true;
         }
-        let (pool, generation) = books.opening(opening.origin);
-        let opened = segments.open(pool, generation, opening.reserve, opening.now_s);
+        let (pool, generation) = books.opening(&opening);
+        let opened = segments.open(
+            opening.tier,
+            pool,
+            generation,
+            opening.reserve,
+            opening.now_s,
+        );
         let Some(id) = opened else {
-            books.not_opened(pool, generation);
+            books.not_opened(opening.tier, pool, generation);
             return false;
         };
         self.word.store((id.0 as u64) << 32, Ordering::Release);
@@ -200,9 +208,9 @@ pub(crate) trait LaneBooks {
     /// The segment left its lane at `used` bytes: seal it and queue it. `fresh`: filled by writers.
     fn sealing(&self, id: SegmentId, used: usize, fresh: bool);
     /// A segment is about to be opened: its pool, and the generation it bears.
-    fn opening(&self, origin: Origin) -> (Pool, u32);
+    fn opening(&self, opening: &Opening) -> (Pool, u32);
     /// There was none after all.
-    fn not_opened(&self, pool: Pool, generation: u32);
+    fn not_opened(&self, tier: Tier, pool: Pool, generation: u32);
 }
 
 /// All lanes of the hot tier.
@@ -215,18 +223,23 @@ pub(crate) struct Lanes {
     /// those would use up the segment that was kept for survivors.
     pub(crate) compaction: Lane,
     pub(crate) probation_compaction: Lane,
+    /// The compressed tier's: what hot's main demotes and what survives there; what probation demotes; what
+    /// compaction moves, at its age.
+    pub(crate) compressed_main: Lane,
+    pub(crate) compressed_probation: Lane,
+    pub(crate) compressed_compaction: Lane,
 }
 
 impl Lanes {
     /// As many lanes as `threads` want and 4 % of `segments` allow, at least one a pool.
-    pub(crate) fn new(threads: usize, segments: usize) -> Lanes {
+    pub(crate) fn new(threads: usize, segments: usize, compresses: bool) -> Lanes {
         let allowed = (segments as f64 * OPEN_SHARE) as usize;
-        let probation = threads
-            .min(allowed.saturating_sub(RECLAIM_LANES + 1))
-            .max(1);
-        let main = threads
-            .min(allowed.saturating_sub(RECLAIM_LANES + probation))
-            .max(1);
+        let own = match compresses {
+            true => RECLAIM_LANES + COMPRESSED_LANES,
+            false => RECLAIM_LANES,
+        };
+        let probation = threads.min(allowed.saturating_sub(own + 1)).max(1);
+        let main = threads.min(allowed.saturating_sub(own + probation)).max(1);
         let lanes = |n: usize| (0..n).map(|_| Lane::new(true)).collect();
         Lanes {
             probation: lanes(probation),
@@ -234,6 +247,9 @@ impl Lanes {
             survivors: Lane::new(false),
             compaction: Lane::new(false),
             probation_compaction: Lane::new(false),
+            compressed_main: Lane::new(false),
+            compressed_probation: Lane::new(false),
+            compressed_compaction: Lane::new(false),
         }
     }
 
@@ -259,6 +275,9 @@ impl Lanes {
             &self.survivors,
             &self.compaction,
             &self.probation_compaction,
+            &self.compressed_main,
+            &self.compressed_probation,
+            &self.compressed_compaction,
         ])
     }
 }

@@ -13,10 +13,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thermocline::{
-    Cache, Cause, Change, Clock, Config, Error, Expiry, Guard, Listener, Meta, Mode, NewValue,
-    ReadSink, SetOptions, Stored, Want, Writer,
+    Cache, Cause, Change, Clock, CompressMode, Config, Error, Expiry, Guard, Listener, Meta, Mode,
+    NewValue, ReadSink, SetOptions, Stored, Want, Writer,
 };
-use torture::{bytes_of, Random};
+use torture::{bytes_of, text_of, Random};
 
 const START_MS: u64 = 1_800_000_000_000;
 
@@ -66,6 +66,7 @@ struct Driver {
     streams: Vec<Stream>,
     chunked: bool,
     background: bool,
+    compresses: bool,
     steps: u64,
     memory_max: u64,
     value_max: usize,
@@ -128,6 +129,8 @@ impl Driver {
             events.push(departure.cause);
         }));
         let background = config.background;
+        config.compress = [CompressMode::Off, CompressMode::On][random.below(2) as usize];
+        let compresses = config.compress != CompressMode::Off;
         let cache = Cache::new(config).expect("a cache");
         let key_max = cache.key_size_max() as u64;
         let mut keys: Vec<Vec<u8>> = (0..1500u64)
@@ -164,6 +167,7 @@ impl Driver {
             streams: Vec::new(),
             chunked: false,
             background,
+            compresses,
             steps: 0,
         }
     }
@@ -383,7 +387,10 @@ impl Driver {
             _ => self.random.below(self.value_max as u64 + 1),
         };
         let seed = self.random.next();
-        bytes_of(seed, len as usize)
+        match self.compresses && seed % 4 > 0 {
+            true => text_of(seed, len as usize),
+            false => bytes_of(seed, len as usize),
+        }
     }
 
     fn key(&mut self) -> Vec<u8> {

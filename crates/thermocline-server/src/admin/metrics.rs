@@ -2,7 +2,7 @@
 
 use crate::pages;
 use crate::shared::Shared;
-use crate::stats::rusage_seconds;
+use crate::stats::{rusage_seconds, tiers};
 use serde_json::{json, Map, Value};
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,6 +14,14 @@ pub fn text(shared: &Shared) -> String {
     commands(&mut out, shared);
     for (name, counts, help, value) in cache(shared) {
         out.put(&format!("thermocline_{name}"), counts, help, value);
+    }
+    for row in tiers::rows(&shared.cache.tiers()) {
+        out.put(
+            &format!("thermocline_{}", row.name),
+            row.counts,
+            row.help,
+            row.value,
+        );
     }
     out.0
 }

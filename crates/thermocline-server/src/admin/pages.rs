@@ -22,6 +22,7 @@ thermocline
 /readyz      200 while clients are served, 503 while stopping
 /stats       memcached's stats and the cache's own, as JSON
 /mrc         the live miss-ratio curve, as JSON
+/tiers       what lies hot and what compressed, dictionaries, costs, as JSON
 /keys/hot?n= the most read keys
 /keys/big?n= the keys with the largest values
 ";
@@ -58,6 +59,7 @@ pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>>
                 "the cache keeps no curve\n".into(),
             ),
         },
+        "/tiers" => json_page(&stats::tiers::object(&shared.cache.tiers())),
         "/keys/hot" | "/keys/big" if !shared.settings.allow_dump => {
             page(StatusCode::FORBIDDEN, TEXT, "allow_dump is off\n".into())
         }

@@ -1,6 +1,8 @@
 //! The table of settings: one row each, from which flags, environment, file and `--print-config` are made.
 
 use super::*;
+use crate::stats::tiers;
+use thermocline::CompressMode;
 
 type Set = fn(&mut Settings, &str) -> Result<(), String>;
 type Show = fn(&Settings) -> String;
@@ -54,6 +56,9 @@ pub static KEYS: &[Key] = &[
     Key::new("page_mode", "base|thp", "Page size asked of the kernel; the banner says what was got [default: thp]",
         |s, v| { s.page_mode = choice(v, &[("base", PageMode::Base), ("thp", PageMode::Thp)])?; Ok(()) },
         |s| quoted(match s.page_mode { PageMode::Base => "base", PageMode::Thp => "thp" })),
+    Key::new("compress", "auto|on|off", "Compress what the hot tier evicts: where it pays, always, never [default: off]",
+        |s, v| { s.compress = choice(v, &[("auto", CompressMode::Auto), ("on", CompressMode::On), ("off", CompressMode::Off)])?; Ok(()) },
+        |s| quoted(tiers::mode_name(s.compress))),
     Key::new("memcached", "LISTEN,...", "Where memcached clients connect: ADDR:PORT, [IPV6]:PORT or unix:PATH [default: 127.0.0.1:11211]",
         |s, v| { s.memcached = listeners(v)?; Ok(()) }, |s| show_listeners(&s.memcached)),
     Key::new("http", "LISTEN,...|none", "Where metrics, health and statistics are served [default: 127.0.0.1:9191]",

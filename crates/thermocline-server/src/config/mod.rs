@@ -49,6 +49,7 @@ pub struct Settings {
     /// Bytes up to which `cache_memlimit` may grow the cache; None means twice `memory`.
     pub memory_max: Option<u64>,
     pub page_mode: PageMode,
+    pub compress: thermocline::CompressMode,
     pub memcached: Vec<Listen>,
     pub http: Vec<Listen>,
     pub threads: usize,
@@ -99,6 +100,7 @@ impl Default for Settings {
             memory: default_memory_bytes(),
             memory_max: None,
             page_mode: PageMode::Thp,
+            compress: thermocline::CompressMode::Off,
             memcached: vec![Listen::tcp("127.0.0.1:11211")],
             http: vec![Listen::tcp("127.0.0.1:9191")],
             threads: std::thread::available_parallelism().map_or(1, usize::from),

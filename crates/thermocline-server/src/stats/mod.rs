@@ -4,6 +4,7 @@ mod big_keys;
 mod counters;
 mod detail;
 mod report;
+pub mod tiers;
 
 pub use big_keys::BigKeys;
 pub use counters::{Totals, WorkerCounters};

@@ -4,6 +4,7 @@
 //! Leaves bytes to `item`, places to `index` and `segment`, freeing to `reclaim`.
 
 mod admin;
+mod coded;
 mod large;
 mod lease;
 mod observe;
@@ -11,6 +12,7 @@ mod options;
 mod read;
 mod scan;
 mod short;
+mod tiers;
 mod update;
 mod value;
 mod version;
@@ -22,11 +24,13 @@ pub use lease::Lease;
 pub use options::{Expiry, Mode, SetOptions, Stored};
 pub(crate) use scan::Heat;
 pub use scan::{Keys, Removal, Scan};
+pub use tiers::{DictionaryUse, Tiers};
 pub use update::{Change, NewValue, Updated, View};
 pub use value::{Guard, Marks, Meta, ReadSink, Want};
 
 use crate::clock::Time;
-use crate::config::Config;
+use crate::compress::{CompressMode, Press};
+use crate::config::{Config, PressureListener};
 use crate::curve::BYTES_MAX;
 use crate::error::Error;
 use crate::index::{Index, NewIndexError};
@@ -66,6 +70,7 @@ pub(crate) struct Inner {
     page_mode: crate::config::PageMode,
     hot: Option<Mutex<HotKeys>>,
     bell: Option<Arc<Bell>>,
+    pressure_listener: Option<PressureListener>,
     pub(crate) loads: crate::flight::Loads,
 }
 
@@ -131,7 +136,7 @@ impl Cache {
         };
         let inner = Inner {
             store: Store::new(parts, &config, Time::new(config.clock.clone()), 1),
-            reclaim: Reclaim::new(true, false),
+            reclaim: Reclaim::new(true, false, None),
             key_size_max: 100,
             item_size_max: AtomicU64::new(4000),
             time_to_live: None,
@@ -142,6 +147,7 @@ impl Cache {
             page_mode: config.page_mode,
             hot: None,
             bell: None,
+            pressure_listener: None,
             loads: crate::flight::Loads::new(),
         };
         Cache {
@@ -161,7 +167,9 @@ impl Inner {
         let hot = config.hot_keys.then(|| Mutex::new(HotKeys::default()));
         let hot_bytes = hot.as_ref().map_or(0, |_| HotKeys::bytes());
         let curve_bytes = if config.curve { BYTES_MAX } else { 0 };
-        let table_bytes = segments.table_bytes() + FIXED_BYTES + hot_bytes + curve_bytes;
+        let dictionary_bytes = config.dictionary_bytes();
+        let table_bytes =
+            segments.table_bytes() + FIXED_BYTES + hot_bytes + curve_bytes + dictionary_bytes;
         let too_small = |what: &str| {
             Error::Config(format!(
                 "memory = {} bytes does not hold {what}; give more memory, or less memory_max",
@@ -186,7 +194,7 @@ impl Inner {
         };
         Ok(Inner {
             store: Store::new(parts, config, time, seed),
-            reclaim: Reclaim::new(config.evict, config.background),
+            reclaim: Reclaim::new(config.evict, config.background, press(config)),
             key_size_max: config.key_size_max(),
             item_size_max: AtomicU64::new(config.item_size_max()),
             time_to_live: config.time_to_live,
@@ -197,6 +205,7 @@ impl Inner {
             page_mode: config.page_mode,
             hot,
             bell,
+            pressure_listener: config.pressure_listener.clone(),
             loads: crate::flight::Loads::new(),
         })
     }
@@ -228,6 +237,12 @@ impl Inner {
             }
         }
     }
+}
+
+/// Who codes what is demoted; None where compression is off for good.
+fn press(config: &Config) -> Option<Press> {
+    let wanted = config.compress != CompressMode::Off;
+    wanted.then(|| Press::new(config.dictionary_bytes()))
 }
 
 fn new_segments(
@@ -275,6 +290,7 @@ impl Work for Inner {
     }
 
     fn tick(&self) {
+        self.look_at_tiers();
         if self.flush_is_due() {
             self.flush_now(true);
         }

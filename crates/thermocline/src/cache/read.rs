@@ -1,5 +1,6 @@
 //! Reading: find, copy or hold, validate. Takes no lock and writes nothing but the slot's counter.
 
+use super::coded::{Coded, Source};
 use super::observe::item_bytes;
 use super::short::ShortRead;
 use super::value::{pooled_buffer, return_buffer, Guard, Meta, Pieces, ReadSink, Want, PIECE_AT};
@@ -31,6 +32,8 @@ enum Try {
     Over(Place),
     /// A writer raced: again.
     Again,
+    /// Its coded bytes were damaged; it was dropped.
+    Damaged,
 }
 
 impl Cache {
@@ -235,10 +238,10 @@ impl Cache {
         loop {
             let outcome = self
                 .inner
-                .try_read(hash, key, want, copy_max, tries, |seen, meta| {
+                .try_read(hash, key, want, copy_max, tries, |source, meta| {
                     sink.buffer().truncate(before);
                     sink.head(index, meta);
-                    seen.item.append_value(&seen.layout, sink.buffer());
+                    source.append(sink.buffer())
                 });
             match outcome {
                 Try::Hit(meta) => return sink.tail(index, &meta),
@@ -246,7 +249,7 @@ impl Cache {
                     sink.buffer().truncate(before);
                     return self.hand_over(index, *guard, sink);
                 }
-                Try::Miss => {
+                Try::Miss | Try::Damaged => {
                     sink.buffer().truncate(before);
                     return sink.miss(index);
                 }
@@ -294,9 +297,9 @@ impl Inner {
         let before = buffer.len();
         let mut tries = 0;
         loop {
-            let outcome = self.try_read(hash, key, want, copy_max, tries, |seen, _| {
+            let outcome = self.try_read(hash, key, want, copy_max, tries, |source, _| {
                 buffer.truncate(before);
-                seen.item.append_value(&seen.layout, buffer);
+                source.append(buffer)
             });
             match outcome {
                 Try::Hit(meta) => return Read::Copied(meta),
@@ -325,7 +328,7 @@ impl Inner {
         want: Want,
         copy_max: usize,
         tries: u32,
-        mut copy: impl FnMut(&Seen<'_>, &Meta),
+        mut copy: impl FnMut(&Source<'_>, &Meta) -> bool,
     ) -> Try {
         let store = &self.store;
         let pin = store.pin();
@@ -333,6 +336,7 @@ impl Inner {
             store.counters.one(&pin, Counter::ReadRetries);
         }
         let Some(found) = store.find(hash, key) else {
+            store.compress.missed(hash);
             return self.missed(&pin, want, Try::Miss);
         };
         let place = found.slot.place();
@@ -347,7 +351,8 @@ impl Inner {
                 false => Try::Again,
             };
         }
-        let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
+        let value_bytes = store.value_bytes(&seen);
+        let mut meta = Meta::new(&seen.fields, value_bytes, seen.layout.reserved);
         if want.token {
             if !seen.item.mark_token_out(seen.header) {
                 drop(pin);
@@ -357,9 +362,26 @@ impl Inner {
             seen.header = seen.header.with_token_out();
             meta.token = Some(store.token(&seen));
         }
+        if seen.layout.is_coded() {
+            let coded = self.copy_coded(&seen, meta);
+            if !seen.header.still(seen.item.header_after_copy()) {
+                return Try::Again;
+            }
+            if want.mark {
+                store.index.bump(&found);
+                self.mark_access(&seen);
+                self.sample(hash, key);
+                let plain = seen.layout.reserved + meta.value_bytes;
+                let plain = plain - seen.layout.value_bytes;
+                store.accessed(hash, plain);
+                self.observe(Access::Request, hash, plain);
+            }
+            drop(pin);
+            return self.deliver_coded(hash, key, want, &coded, meta, copy_max, copy);
+        }
         let copied = seen.layout.value_bytes <= copy_max && seen.layout.kind == Kind::Plain;
         let outcome = if copied {
-            copy(&seen, &meta);
+            copy(&Source::Item(&seen), &meta);
             Try::Hit(meta)
         } else {
             match self.hold_value(&seen, meta) {
@@ -385,6 +407,56 @@ impl Inner {
             self.tidy_curve();
         }
         outcome
+    }
+
+    /// Hands a coded value over, decoded: into the caller's buffer, or as a guard where it is longer than
+    /// `copy_max`. Unpinned.
+    #[allow(clippy::too_many_arguments)]
+    #[inline(never)]
+    fn deliver_coded(
+        &self,
+        hash: u64,
+        key: &[u8],
+        want: Want,
+        coded: &Coded,
+        meta: Meta,
+        copy_max: usize,
+        mut copy: impl FnMut(&Source<'_>, &Meta) -> bool,
+    ) -> Try {
+        let store = &self.store;
+        let promotes = want.mark && store.compress.promotes();
+        let outcome = if promotes || meta.value_bytes > copy_max {
+            let mut value = pooled_buffer();
+            if !store.compress.decode(coded.bytes(), &mut value) {
+                return self.undecoded(hash, coded);
+            }
+            if promotes {
+                self.promote(hash, key, coded, &value);
+            }
+            if meta.value_bytes > copy_max {
+                Try::Large(Box::new(Guard::copied(meta, value)))
+            } else {
+                copy(&Source::Value(&value), &meta);
+                return_buffer(value);
+                Try::Hit(meta)
+            }
+        } else if copy(&Source::Coded(coded.bytes(), &store.compress), &meta) {
+            Try::Hit(meta)
+        } else {
+            return self.undecoded(hash, coded);
+        };
+        if want.count {
+            store.counters.one(&store.pin(), Counter::Hits);
+        }
+        outcome
+    }
+
+    #[cold]
+    fn undecoded(&self, hash: u64, coded: &Coded) -> Try {
+        match self.drop_if_damaged(hash, coded.place) {
+            true => Try::Damaged,
+            false => Try::Again,
+        }
     }
 
     #[inline]

@@ -98,7 +98,7 @@ fn read_item(
         return false;
     };
     let gone = store.is_gone(place, &seen.fields);
-    let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
+    let mut meta = Meta::new(&seen.fields, store.value_bytes(&seen), seen.layout.reserved);
     // To be shown, not to be relied on: it is not marked as handed out.
     meta.token = Some(store.token(&seen));
     if !seen.header.still(seen.item.header_after_copy()) {

@@ -75,6 +75,7 @@ impl Inner {
         let pin = store.pin();
         let Some(found) = store.find(hash, key) else {
             store.counters.one(&pin, Counter::Misses);
+            store.compress.missed(hash);
             return ShortRead::Miss;
         };
         let place = found.slot.place();

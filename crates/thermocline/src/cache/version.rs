@@ -1,6 +1,6 @@
 //! One version of an item: read whole, and changed only if it still is the one that was read.
 
-use super::value::{pooled_buffer, Marks, Meta};
+use super::value::{pooled_buffer, return_buffer, Marks, Meta};
 use super::write::Expected;
 use super::Inner;
 use crate::config::Cause;
@@ -95,18 +95,43 @@ impl Inner {
             let guard = self.hold_value(&seen, snapshot.meta).ok_or(())?;
             drop(pin);
             snapshot.value = guard.to_vec();
-            return Ok(Some(snapshot));
+            return self.decoded(hash, snapshot, seen.layout.is_coded());
         }
         snapshot.value = pooled_buffer();
         seen.item.append_value(&seen.layout, &mut snapshot.value);
         if !seen.header.still(seen.item.header_after_copy()) {
             return Err(());
         }
+        drop(pin);
+        self.decoded(hash, snapshot, seen.layout.is_coded())
+    }
+
+    /// The snapshot with its value as readers know it. Ok(None): it was damaged, and dropped. Err: its
+    /// dictionary has gone, so the item has too.
+    fn decoded(
+        &self,
+        hash: u64,
+        mut snapshot: Snapshot,
+        is_coded: bool,
+    ) -> Result<Option<Snapshot>, ()> {
+        if is_coded {
+            let mut value = pooled_buffer();
+            let done = self.store.compress.decode(&snapshot.value, &mut value);
+            return_buffer(std::mem::replace(&mut snapshot.value, value));
+            if !done {
+                return_buffer(snapshot.value);
+                return match self.drop_if_damaged(hash, snapshot.place) {
+                    true => Ok(None),
+                    false => Err(()),
+                };
+            }
+        }
         Ok(Some(snapshot))
     }
 
     fn facts(&self, seen: &Seen<'_>) -> Snapshot {
-        let mut meta = Meta::new(&seen.fields, seen.layout.value_bytes, seen.layout.reserved);
+        let value_bytes = self.store.value_bytes(seen);
+        let mut meta = Meta::new(&seen.fields, value_bytes, seen.layout.reserved);
         meta.token = Some(self.store.token(seen));
         Snapshot {
             place: seen.place,
@@ -115,7 +140,11 @@ impl Inner {
                 fields: seen.fields,
                 token_free: !seen.header.token_out() && seen.fields.token.is_none(),
             },
-            fields: seen.fields,
+            // What is made of a snapshot is made of its value, decoded.
+            fields: Fields {
+                coded: false,
+                ..seen.fields
+            },
             meta,
             value: Vec::new(),
         }
@@ -146,7 +175,7 @@ impl Inner {
         let told = store
             .listener
             .as_ref()
-            .map(|listener| describe(&seen, listener.values, Cause::Removed));
+            .map(|listener| describe(store, &seen, listener.values, Cause::Removed));
         let removed = store.index.remove_if(hash, seen.place);
         if removed {
             seen.item.unlock_frozen(seen.header);
@@ -239,7 +268,7 @@ impl Inner {
                 let gone = store
                     .listener
                     .as_ref()
-                    .map(|listener| describe(seen, listener.values, cause));
+                    .map(|listener| describe(store, seen, listener.values, cause));
                 if store.index.remove_if(hash, seen.place) {
                     seen.item.unlock_frozen(seen.header);
                     store.bury_item(seen);

@@ -286,6 +286,7 @@ impl Inner {
                 false => self.expires_ms(options.expiry),
             },
             token: options.token,
+            coded: false,
         }
     }
 
@@ -410,7 +411,8 @@ impl Inner {
                 return Try::Done(answer);
             }
         }
-        if !old.over && old.seen.item.fits(old.seen.header, write.new) {
+        let may_overwrite = !old.over && !old.seen.layout.is_coded();
+        if may_overwrite && old.seen.item.fits(old.seen.header, write.new) {
             if let Some(done) = self.overwrite(&pin, &old, write) {
                 return done;
             }
@@ -463,7 +465,12 @@ impl Inner {
             return Some(Try::Again);
         }
         if let Some(listener) = &store.listener {
-            write.gone = Some(Box::new(describe(seen, listener.values, Cause::Replaced)));
+            write.gone = Some(Box::new(describe(
+                store,
+                seen,
+                listener.values,
+                Cause::Replaced,
+            )));
         }
         let fields = &write.new.record.fields;
         seen.item.overwrite(seen.header, write.new);
@@ -617,7 +624,7 @@ impl Inner {
             false => Cause::Replaced,
         };
         if let Some(listener) = &store.listener {
-            *gone = Some(Box::new(describe(seen, listener.values, cause)));
+            *gone = Some(Box::new(describe(store, seen, listener.values, cause)));
         }
         seen.item.unlock_frozen(seen.header);
         store.bury_item(seen);

@@ -2,7 +2,7 @@
 
 use super::{
     field_bytes, key_at, Fields, Header, Item, Kind, MarkWord, CHUNK_PREFIX, LONG_PREFIX, OPT_ALL,
-    OPT_EXPIRY, OPT_FLAGS, OPT_MARKS, OPT_MILLIS, OPT_TOKEN,
+    OPT_CODED, OPT_EXPIRY, OPT_FLAGS, OPT_MARKS, OPT_MILLIS, OPT_TOKEN,
 };
 use crate::sync::{AtomicU32, Ordering};
 
@@ -26,6 +26,12 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn is_bare(&self) -> bool {
         self.options == 0
+    }
+
+    /// The value's bytes are its coded form.
+    #[inline(always)]
+    pub(crate) fn is_coded(&self) -> bool {
+        self.options & OPT_CODED != 0
     }
 }
 
@@ -197,6 +203,7 @@ impl Item<'_> {
         if layout.options & OPT_MILLIS != 0 {
             fields.expires_ms += (next() % 1000) as u64;
         }
+        fields.coded = layout.is_coded();
         if layout.options & OPT_TOKEN != 0 {
             let low = next() as u64;
             fields.token = Some((next() as u64) << 32 | low);

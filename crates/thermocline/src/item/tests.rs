@@ -16,6 +16,7 @@ fn fields(bits: u32) -> Fields {
             _ => EXPIRY_MAX_MS,
         },
         token: (bits & 16 != 0).then_some(0x0123_4567_89AB_CDEF),
+        coded: bits & 32 != 0,
     }
 }
 
@@ -38,7 +39,7 @@ fn every_small_shape_reads_back() {
     let region = region();
     for key_bytes in [1, 2, 3, 4, 5, 16, 17, 254, 255] {
         for value_bytes in (0..40).chain([255, 256, 1000, 3000]) {
-            for bits in 0..32 {
+            for bits in 0..64 {
                 let (key, value) = (vec![b'k'; key_bytes], vec![0xA5; value_bytes]);
                 let record = Record {
                     key: &key,

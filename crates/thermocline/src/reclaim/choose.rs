@@ -2,11 +2,13 @@
 
 use super::drain::{Drain, Mode};
 use super::{Books, Reclaim, CANDIDATES_MAX, FRUITLESS_MAX};
+use crate::location::Tier;
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
 use crate::segment::{SegmentId, State};
 use crate::store::{Store, NO_MAIN};
 use crate::sync::{lock, Ordering};
+use std::collections::VecDeque;
 
 impl Reclaim {
     /// Takes newly sealed segments into the queues.
@@ -14,15 +16,15 @@ impl Reclaim {
         let sealed = std::mem::take(&mut *lock(&store.sealed));
         for id in sealed {
             let segment = store.segment(id);
-            books.sealed_bytes[pool_at(segment.pool())] += segment.used() as u64;
+            let (queue, bytes) = books.of(segment.tier(), segment.pool());
+            *bytes += segment.used() as u64;
             match segment.pool() {
-                Pool::Probation => books.probation.push_back(id),
+                Pool::Probation => queue.push_back(id),
                 Pool::Main => {
                     let generation = segment.generation();
-                    let at = books
-                        .main
+                    let at = queue
                         .partition_point(|&other| store.segment(other).generation() <= generation);
-                    books.main.insert(at, id);
+                    queue.insert(at, id);
                 }
             }
         }
@@ -30,8 +32,11 @@ impl Reclaim {
     }
 
     pub(super) fn publish_oldest(&self, store: &Store, books: &Books) {
-        let oldest = books
-            .main
+        let main = match store.compress.is_on() && !books.compressed_main.is_empty() {
+            true => &books.compressed_main,
+            false => &books.main,
+        };
+        let oldest = main
             .front()
             .map_or(NO_MAIN, |&id| store.segment(id).generation());
         store.facts.oldest_main.store(oldest, Ordering::Relaxed);
@@ -62,6 +67,11 @@ impl Reclaim {
             }
         }
         let facts = self.pool_facts(store, books);
+        if facts.most_freed.is_none() && evict {
+            if let Some(pool) = self.next_compressed(store, books, &facts) {
+                return self.start_oldest(store, books, Tier::Compressed, pool, None);
+            }
+        }
         match policy::next(store.setting(), &facts) {
             Next::Expire(candidate) | Next::Compact(candidate) => {
                 let id = SegmentId(candidate.segment);
@@ -69,8 +79,10 @@ impl Reclaim {
                 self.unqueue(store, books, id) && self.begin(store, books, id, mode)
             }
             _ if !evict => false,
-            Next::Drain(pool) => self.start_oldest(store, books, pool, None),
-            Next::Deactivate => self.start_oldest(store, books, Pool::Main, Some(Mode::Deactivate)),
+            Next::Drain(pool) => self.start_oldest(store, books, Tier::Hot, pool, None),
+            Next::Deactivate => {
+                self.start_oldest(store, books, Tier::Hot, Pool::Main, Some(Mode::Deactivate))
+            }
             Next::Age => {
                 let mut generations = lock(&store.generations);
                 generations.age();
@@ -100,19 +112,19 @@ impl Reclaim {
         &self,
         store: &Store,
         books: &mut Books,
+        tier: Tier,
         pool: Pool,
         mode: Option<Mode>,
     ) -> bool {
-        let queue = match pool {
-            Pool::Probation => &books.probation,
-            Pool::Main => &books.main,
-        };
+        let (queue, _) = books.of(tier, pool);
         let Some(id) = queue.iter().copied().find(|&id| is_settled(store, id)) else {
             return false;
         };
-        let mode = mode.unwrap_or(match pool {
-            Pool::Probation => Mode::Probation,
-            Pool::Main => Mode::Main,
+        let mode = mode.unwrap_or(match (tier, pool) {
+            (_, Pool::Probation) => Mode::Probation,
+            (Tier::Hot, Pool::Main) => Mode::Main,
+            // Nothing is relinked there: a copy is when an item gets a better code.
+            (Tier::Compressed, Pool::Main) => Mode::Empty,
         });
         self.unqueue(store, books, id) && self.begin(store, books, id, mode)
     }
@@ -140,16 +152,13 @@ impl Reclaim {
     }
 
     pub(super) fn unqueue(&self, store: &Store, books: &mut Books, id: SegmentId) -> bool {
-        let pool = store.segment(id).pool();
-        let queue = match pool {
-            Pool::Probation => &mut books.probation,
-            Pool::Main => &mut books.main,
-        };
+        let segment = store.segment(id);
+        let (queue, bytes) = books.of(segment.tier(), segment.pool());
         let Some(at) = queue.iter().position(|&other| other == id) else {
             return false;
         };
         queue.remove(at);
-        books.sealed_bytes[pool_at(pool)] -= store.segment(id).used() as u64;
+        *bytes -= segment.used() as u64;
         self.publish_oldest(store, books);
         true
     }
@@ -169,7 +178,6 @@ impl Reclaim {
 
     pub(super) fn pool_facts(&self, store: &Store, books: &mut Books) -> PoolFacts {
         let segment_bytes = store.segments.bytes() as u64;
-        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
         let side = |pool: Pool, sealed: u32, sealed_bytes: u64| {
             let open_bytes: u64 = store
                 .lanes
@@ -192,7 +200,7 @@ impl Reclaim {
                 books.sealed_bytes[0],
             ),
             main: side(Pool::Main, books.main.len() as u32, books.sealed_bytes[1]),
-            capacity_bytes: capacity,
+            capacity_bytes: self.hot_bytes_max(store),
             segment_bytes,
             fresh_min_bytes: store.fresh_min_bytes(largest),
             wants_ageing: store.setting().rules.classes && lock(&store.generations).wants_ageing(),
@@ -204,7 +212,7 @@ impl Reclaim {
     /// the table at a time.
     pub(super) fn most_freed(&self, store: &Store, books: &mut Books) -> Option<Candidate> {
         let now_s = store.time.now_s();
-        let queued: usize = books.main.len() + books.probation.len();
+        let queued: usize = books.queues().into_iter().map(VecDeque::len).sum();
         if queued == 0 {
             return None;
         }
@@ -212,9 +220,9 @@ impl Reclaim {
         let start = books.candidate_at % queued;
         books.candidate_at = start + window;
         let ids = books
-            .main
-            .iter()
-            .chain(books.probation.iter())
+            .queues()
+            .into_iter()
+            .flatten()
             .cycle()
             .skip(start)
             .take(window)
@@ -245,11 +253,4 @@ pub(super) fn is_settled(store: &Store, id: SegmentId) -> bool {
     // In this order: a writer pinned since before the sealing counts itself in before it unpins.
     let passed = store.domain.passed(segment.sealed_epoch()) || mutant(Mutant::NotSettled);
     passed && (segment.writers.load(Ordering::SeqCst) == 0 || mutant(Mutant::WritersIgnored))
-}
-
-pub(super) fn pool_at(pool: Pool) -> usize {
-    match pool {
-        Pool::Probation => 0,
-        Pool::Main => 1,
-    }
 }

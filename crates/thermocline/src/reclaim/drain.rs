@@ -10,9 +10,10 @@
 //! move on, and every step compares places in the index again.
 
 use super::{Books, Gone};
+use crate::compress::Way;
 use crate::config::Cause;
-use crate::item::{Kind, Layout};
-use crate::location::{Place, COUNTER_MAX};
+use crate::item::Kind;
+use crate::location::{Place, Tier, COUNTER_MAX};
 use crate::mem::Pin;
 use crate::metrics::Counter;
 use crate::models_switch::{mutant, Mutant};
@@ -278,8 +279,8 @@ impl Drain {
     /// Whether a slot still points here; fills in counter and state.
     fn is_live(&self, store: &Store, entry: &mut Entry) -> bool {
         if entry.what == What::Chunk {
-            return owner_of(store, entry).is_some_and(|(counter, _)| {
-                entry.counter = counter as u8;
+            return owner_of(store, entry).is_some_and(|(counter, owner)| {
+                entry.counter = self.counter_of_chunk(store, counter, owner) as u8;
                 true
             });
         }
@@ -317,7 +318,8 @@ impl Drain {
         }
         // A hit since the gathering counts.
         let counter = match entry.what {
-            What::Chunk => owner_of(store, &entry).map(|(counter, _)| counter),
+            What::Chunk => owner_of(store, &entry)
+                .map(|(counter, owner)| self.counter_of_chunk(store, counter, owner)),
             _ => store.index.counter_of(entry.hash, entry.place),
         };
         let Some(counter) = counter else { return };
@@ -326,6 +328,9 @@ impl Drain {
             Mode::Compact => Verdict::Keep {
                 counter: counter as u8,
             },
+            _ if self.tier(store) == Tier::Compressed => {
+                super::tiers::compressed_verdict(counter.saturating_sub(self.strictness) as u8)
+            }
             _ => store.policy.item(
                 store.setting(),
                 &ItemFacts {
@@ -338,8 +343,68 @@ impl Drain {
         match verdict {
             Verdict::Keep { counter } => self.keep(store, books, pin, entry, counter as u32),
             Verdict::Promote => self.keep(store, books, pin, entry, 0),
+            Verdict::Evict { .. } if self.demotes(store, pool, counter as u8) => {
+                self.demote(store, books, pin, entry, counter as u8)
+            }
             Verdict::Evict { ghost } => {
                 self.drop_item(store, books, pin, entry, Cause::Evicted, ghost)
+            }
+        }
+    }
+
+    /// A chunk goes by its owner's counter; where the owner was demoted already it follows, whatever the
+    /// counter: else accesses would hold the pieces of a large value in hot without its head.
+    fn counter_of_chunk(&self, store: &Store, counter: u32, owner: Place) -> u32 {
+        let demoted = store.segments.of(owner).tier() == Tier::Compressed;
+        match demoted && self.tier(store) == Tier::Hot {
+            true => 0,
+            false => counter,
+        }
+    }
+
+    fn tier(&self, store: &Store) -> Tier {
+        store.segment(self.id).tier()
+    }
+
+    /// Whether what this drain evicts goes a tier down.
+    fn demotes(&self, store: &Store, pool: Pool, counter: u8) -> bool {
+        if self.tier(store) != Tier::Hot {
+            return false;
+        }
+        match store.compress.control.way() {
+            Way::Off => false,
+            Way::On => true,
+            Way::Filtered => super::tiers::demoted_pool(pool, counter) == Pool::Main,
+        }
+    }
+
+    /// A tier down: coded where that pays, as it is where not; out where there is no room.
+    fn demote(&mut self, store: &Store, books: &mut Books, pin: &Pin, entry: Entry, counter: u8) {
+        store.facts.evicted.store(true, Ordering::Relaxed);
+        let source = store.segment(self.id);
+        let target = super::moving::Target {
+            tier: Tier::Compressed,
+            compaction: false,
+            pool: super::tiers::demoted_pool(source.pool(), counter),
+            generation: source.generation(),
+        };
+        let high = books.unhurried;
+        let coder = books.press.as_mut().map(|press| (press, high));
+        let moved = match entry.what {
+            What::Chunk => super::moving::move_chunk(store, pin, entry.hash, entry.place, target),
+            _ => super::moving::move_item(store, pin, entry.hash, entry.place, 0, target, coder),
+        };
+        match moved {
+            super::moving::Moved::Done(bytes) => {
+                store.compress.count_demotion();
+                if target.pool == Pool::Main {
+                    self.promoted += bytes as u64;
+                }
+            }
+            super::moving::Moved::Gone => {}
+            super::moving::Moved::Busy => self.busy.push(entry),
+            super::moving::Moved::NoRoom => {
+                self.drop_item(store, books, pin, entry, Cause::Evicted, true)
             }
         }
     }
@@ -354,7 +419,9 @@ impl Drain {
     /// Moves a survivor; where there is no room for it, it is evicted after all.
     fn keep(&mut self, store: &Store, books: &mut Books, pin: &Pin, entry: Entry, counter: u32) {
         let source = store.segment(self.id);
+        let tier = source.tier();
         let target = super::moving::Target {
+            tier,
             compaction: self.mode == Mode::Compact,
             pool: match self.mode {
                 Mode::Compact => source.pool(),
@@ -364,9 +431,20 @@ impl Drain {
         };
         let moved = match entry.what {
             What::Chunk => super::moving::move_chunk(store, pin, entry.hash, entry.place, target),
-            _ => super::moving::move_item(store, pin, entry.hash, entry.place, counter, target),
+            _ => {
+                // Copied anyway: the moment to leave a retired dictionary.
+                let coder = match tier {
+                    Tier::Compressed => books.press.as_mut().map(|press| (press, true)),
+                    Tier::Hot => None,
+                };
+                let (hash, place) = (entry.hash, entry.place);
+                super::moving::move_item(store, pin, hash, place, counter, target, coder)
+            }
         };
+        // While hot is a small front, only what goes into the compressed tier's main ages it.
+        let counts = tier == Tier::Compressed || !store.compress.is_on();
         match moved {
+            super::moving::Moved::Done(_) if !counts => {}
             super::moving::Moved::Done(bytes) => match self.mode {
                 Mode::Compact | Mode::Deactivate => {}
                 Mode::Probation => self.promoted += bytes as u64,
@@ -459,7 +537,7 @@ fn owner_of(store: &Store, chunk: &Entry) -> Option<(u32, Place)> {
 
 /// Takes an item out of the index and buries it. None: it was no longer there. The inner value is what
 /// to tell the listener.
-pub(super) fn take(
+pub(crate) fn take(
     store: &Store,
     pin: &Pin,
     hash: u64,
@@ -469,7 +547,7 @@ pub(super) fn take(
     let told = store
         .listener
         .as_ref()
-        .map(|listener| describe(seen, listener.values, cause));
+        .map(|listener| describe(store, seen, listener.values, cause));
     if !store.index.remove_if(hash, seen.place) {
         return None;
     }
@@ -486,15 +564,21 @@ pub(super) fn take(
 }
 
 /// Key (and value) of an item, for the listener.
-pub(crate) fn describe(seen: &Seen<'_>, values: bool, cause: Cause) -> Gone {
+pub(crate) fn describe(store: &Store, seen: &Seen<'_>, values: bool, cause: Cause) -> Gone {
     let mut key = Vec::with_capacity(seen.layout.key_bytes);
     seen.item.append_key(&seen.layout, &mut key);
-    let value = (values && seen.layout.kind == Kind::Plain).then(|| value_of(seen, &seen.layout));
+    let value = (values && seen.layout.kind == Kind::Plain).then(|| value_of(store, seen));
     Gone { key, value, cause }
 }
 
-fn value_of(seen: &Seen<'_>, layout: &Layout) -> Vec<u8> {
-    let mut value = Vec::with_capacity(layout.value_bytes);
-    seen.item.append_value(layout, &mut value);
+fn value_of(store: &Store, seen: &Seen<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(seen.layout.value_bytes);
+    seen.item.append_value(&seen.layout, &mut bytes);
+    if !seen.layout.is_coded() {
+        return bytes;
+    }
+    let mut value = Vec::new();
+    // Damaged: the listener gets an empty value, as the reader would have got none.
+    let _ = store.compress.decode(&bytes, &mut value);
     value
 }

@@ -1,6 +1,5 @@
 //! What comes after a drain: condemned segments become free, ghosts fit what was evicted.
 
-use super::choose::pool_at;
 use super::drain::Drain;
 use super::{Books, Reclaim};
 use crate::ghost::Ghosts;
@@ -64,21 +63,7 @@ impl Reclaim {
             }
             store.counters.one(&pin, Counter::SegmentsRelinked);
         } else {
-            match segment.pool() {
-                Pool::Main => {
-                    let mut generations = lock(&store.generations);
-                    generations.free_main(segment.generation());
-                    store.policy.classes().fold(generations.oldest());
-                    drop(generations);
-                    store.facts.main_segments.fetch_sub(1, Ordering::Relaxed);
-                }
-                Pool::Probation => {
-                    store
-                        .facts
-                        .probation_segments
-                        .fetch_sub(1, Ordering::Relaxed);
-                }
-            }
+            store.closed(segment.tier(), segment.pool(), segment.generation());
             segment.condemn();
             self.condemned_bytes
                 .fetch_add(store.segments.bytes() as u64, Ordering::Relaxed);
@@ -99,7 +84,7 @@ impl Reclaim {
         store.facts.now.store(generations.now(), Ordering::Relaxed);
         drop(generations);
         segment.relink(Pool::Main, now);
-        books.sealed_bytes[pool_at(Pool::Main)] += segment.used() as u64;
+        books.sealed_bytes[1] += segment.used() as u64;
         books.main.push_back(id);
     }
 
@@ -116,7 +101,7 @@ impl Reclaim {
             .probation_segments
             .fetch_add(1, Ordering::Relaxed);
         segment.relink(Pool::Probation, now);
-        books.sealed_bytes[pool_at(Pool::Probation)] += segment.used() as u64;
+        books.sealed_bytes[0] += segment.used() as u64;
         books.probation.push_back(id);
     }
 

@@ -14,10 +14,13 @@ mod choose;
 mod drain;
 mod free;
 mod moving;
+mod tiers;
 
 pub(crate) use background::{Background, Bell, Work};
-pub(crate) use drain::describe;
+pub(crate) use drain::{describe, take};
+pub(crate) use moving::{promote, Version};
 
+use crate::compress::Press;
 use crate::config::{
     Cause, CONDEMNED_MIN, CONDEMNED_SHARE, REFUSE_AFTER, SHRINK_AFTER, STALL_WAIT,
 };
@@ -79,6 +82,16 @@ struct Books {
     probation: VecDeque<SegmentId>,
     /// By generation, oldest first.
     main: VecDeque<SegmentId>,
+    /// The same two of the compressed tier.
+    compressed_probation: VecDeque<SegmentId>,
+    compressed_main: VecDeque<SegmentId>,
+    compressed_bytes: [u64; 2],
+    /// Codes what is demoted; None where compression is off for good.
+    press: Option<Press>,
+    /// Coding may take its time: the background thread is at work.
+    unhurried: bool,
+    /// The last drain was of the hot tier, to make it smaller.
+    hot_gave_last: bool,
     condemned: VecDeque<(SegmentId, u64)>,
     drain: Option<Drain>,
     gone: Vec<Gone>,
@@ -103,11 +116,17 @@ pub(crate) enum Progress {
 }
 
 impl Reclaim {
-    pub(crate) fn new(evict: bool, background: bool) -> Reclaim {
+    pub(crate) fn new(evict: bool, background: bool, press: Option<Press>) -> Reclaim {
         Reclaim {
             books: Mutex::new(Books {
                 probation: VecDeque::new(),
                 main: VecDeque::new(),
+                compressed_probation: VecDeque::new(),
+                compressed_main: VecDeque::new(),
+                compressed_bytes: [0; 2],
+                press,
+                unhurried: false,
+                hot_gave_last: false,
                 condemned: VecDeque::new(),
                 drain: None,
                 gone: Vec::new(),
@@ -358,7 +377,7 @@ impl Reclaim {
         if books.condemned.iter().any(pinned) {
             return Progress::Pinned;
         }
-        let mut queued = books.probation.iter().chain(books.main.iter());
+        let mut queued = books.queues().into_iter().flatten();
         // Touched ahead this moment, or kept back for the index or the ghosts: it may yet come free.
         let warming = store.segments.extents().is_warming()
             || store.index.extents().is_warming()
@@ -373,7 +392,9 @@ impl Reclaim {
     /// One go of the background thread. False when there is nothing (more) to do.
     pub(crate) fn work(&self, store: &Store) -> bool {
         let mut books = lock(&self.books);
+        books.unhurried = true;
         let progress = self.pass(store, &mut books, BACKGROUND_ITEMS);
+        books.unhurried = false;
         self.finish(store, books);
         progress == Progress::Some
     }

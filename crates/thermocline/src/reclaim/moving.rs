@@ -4,8 +4,9 @@
 //! token that a client holds travels with it. A chunk needs no freeze: its bytes never change, and its
 //! place in the owner's table is turned by one compare-exchange, which a concurrent removal wins.
 
-use crate::item::{Kind, Measured, Record, CHUNK_PREFIX};
-use crate::location::Place;
+use crate::compress::Press;
+use crate::item::{Header, Kind, Measured, Record, CHUNK_PREFIX};
+use crate::location::{Place, Tier};
 use crate::mem::Pin;
 use crate::metrics::Counter;
 use crate::models_switch::{mutant, Mutant};
@@ -17,11 +18,15 @@ use crate::writer::{Opening, Reserved};
 /// Where survivors go.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
+    pub(super) tier: Tier,
     /// To the compaction lane, which keeps the age.
     pub(super) compaction: bool,
     pub(super) pool: Pool,
     pub(super) generation: u32,
 }
+
+/// Who codes what is moved, and whether there is time for the better search.
+pub(super) type Coder<'a> = (&'a mut Press, bool);
 
 pub(super) enum Moved {
     /// Bytes it takes in its new place.
@@ -40,17 +45,82 @@ pub(super) fn move_item(
     from: Place,
     counter: u32,
     target: Target,
+    coder: Option<Coder<'_>>,
 ) -> Moved {
     let item = store.item(from);
     let header = item.header();
     if header.busy() || !item.try_freeze(header) {
         return Moved::Busy;
     }
-    let moved = copy_frozen(store, pin, hash, from, counter, target);
+    let moved = copy_frozen(store, pin, hash, from, counter, target, coder);
     if !matches!(moved, Moved::Done(_)) {
         item.unfreeze();
     }
     moved
+}
+
+/// One version of an item, as it was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Version {
+    pub(crate) place: Place,
+    /// Birth of its segment: the place may have been used again since.
+    pub(crate) birth: u64,
+    pub(crate) header: Header,
+}
+
+/// Publishes the plain form of a coded item that was read as `from` in hot main. False: it has changed or
+/// gone, or there is no room at hand; nothing waits for that.
+pub(crate) fn promote(store: &Store, hash: u64, from: Version, new: &Measured<'_>) -> bool {
+    let pin = store.pin();
+    let (place, header) = (from.place, from.header);
+    if store.segments.of(place).birth() != from.birth
+        || store.index.find(hash, |at| at == place).is_none()
+    {
+        return false;
+    }
+    let item = store.item(place);
+    if header.busy() || !item.try_freeze(header) {
+        return false;
+    }
+    let moved = publish_promoted(&pin, store, hash, place, header, new);
+    if !moved {
+        item.unfreeze();
+    }
+    moved
+}
+
+fn publish_promoted(
+    pin: &Pin,
+    store: &Store,
+    hash: u64,
+    from: Place,
+    header: Header,
+    new: &Measured<'_>,
+) -> bool {
+    let seen = store.look(from);
+    let mut fields = new.record.fields;
+    if header.token_out() && fields.token.is_none() {
+        fields.token = Some(store.segments.token(from, header.version()));
+    }
+    // Touched or marked since it was read: what is published carries what stands now.
+    if !seen.layout.is_coded() || !seen.fields.same_facts(&fields) {
+        return false;
+    }
+    let new = Measured::new(Record {
+        fields,
+        ..new.record
+    });
+    let Reserved::At(to) = store.reserve(pin, Pool::Main, new.bytes, !new.small) else {
+        return false;
+    };
+    store.write(to, &new);
+    if !store.index.move_if(hash, from, to, Some(0)) {
+        store.bury(to, new.bytes, 0);
+        return false;
+    }
+    store.book_expiry(to, new.bytes, fields.expires_ms);
+    store.bury_item(&seen);
+    true
 }
 
 fn copy_frozen(
@@ -60,6 +130,7 @@ fn copy_frozen(
     from: Place,
     counter: u32,
     target: Target,
+    coder: Option<Coder<'_>>,
 ) -> Moved {
     let item = store.item(from);
     let header = item.header();
@@ -80,11 +151,18 @@ fn copy_frozen(
         value.reserve(payload);
         item.append_value(&layout, &mut value);
     }
-    let record = Record {
+    let mut coded = Vec::new();
+    let mut record = Record {
         key: &key,
         fields,
         value: &value,
     };
+    if let (false, Some(coder)) = (chunked, coder) {
+        if code(store, &record, coder, &mut coded) {
+            record.fields.coded = true;
+            record.value = &coded;
+        }
+    }
     let new = Measured::new(record);
     let bytes = match chunked {
         true => crate::item::long_bytes(key.len(), &fields, payload, 8),
@@ -99,15 +177,38 @@ fn copy_frozen(
     } else {
         store.write(to, &new);
     }
+    if record.fields.coded {
+        // Before it can be found and buried by others.
+        store.compress.raise(record.value, record.value.len());
+    }
     if !store.index.move_if(hash, from, to, Some(counter)) {
         store.bury(to, bytes, 0);
+        if record.fields.coded {
+            store.compress.lower(record.value, record.value.len());
+        }
         return Moved::Gone;
     }
     store.book_expiry(to, bytes, fields.expires_ms);
     store.bury(from, layout.reserved, fields.expires_ms);
+    if layout.is_coded() {
+        store.compress.lower(&value, value.len());
+    }
     store.counters.one(pin, Counter::Moved);
     store.counters.add(pin, Counter::MovedBytes, bytes as u64);
     Moved::Done(bytes)
+}
+
+/// Codes the value of a record that is moved; false: it stays as it is. A value that is coded already is coded
+/// anew only to leave a retired dictionary.
+fn code(store: &Store, record: &Record<'_>, coder: Coder<'_>, coded: &mut Vec<u8>) -> bool {
+    let (press, high) = coder;
+    if !record.fields.coded {
+        return press.code(&store.compress, record.key, record.value, high, coded);
+    }
+    let mut plain = Vec::new();
+    store.compress.is_retired(record.value)
+        && store.compress.decode(record.value, &mut plain)
+        && press.code(&store.compress, record.key, &plain, high, coded)
 }
 
 /// Copies the head of a chunked item. Reclaim is the only one that turns chunk places, and it is here.
@@ -180,12 +281,16 @@ pub(super) fn move_chunk(
 
 fn reserve(store: &Store, pin: &Pin, bytes: usize, wide: bool, target: Target) -> Option<Place> {
     let to_main = target.pool == Pool::Main;
-    let lane = match (to_main, target.compaction) {
-        (true, true) => &store.lanes.compaction,
-        (true, false) => &store.lanes.survivors,
-        (false, _) => &store.lanes.probation_compaction,
+    let lane = match (target.tier, to_main, target.compaction) {
+        (Tier::Hot, true, true) => &store.lanes.compaction,
+        (Tier::Hot, true, false) => &store.lanes.survivors,
+        (Tier::Hot, false, _) => &store.lanes.probation_compaction,
+        (Tier::Compressed, true, true) => &store.lanes.compressed_compaction,
+        (Tier::Compressed, true, false) => &store.lanes.compressed_main,
+        (Tier::Compressed, false, _) => &store.lanes.compressed_probation,
     };
     let opening = Opening {
+        tier: target.tier,
         origin: match (to_main, target.compaction) {
             (true, true) => Origin::Compacted(target.generation),
             (true, false) => Origin::Survivors,

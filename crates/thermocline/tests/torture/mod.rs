@@ -42,6 +42,22 @@ pub fn bytes_of(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// Text that follows from `seed` and compresses three- to fourfold: words of a short list.
+#[allow(dead_code)]
+pub fn text_of(seed: u64, len: usize) -> Vec<u8> {
+    const WORDS: [&str; 16] = [
+        "amber ", "birch ", "cedar ", "delta ", "ember ", "fjord ", "glade ", "heath ", "inlet ",
+        "jetty ", "knoll ", "larch ", "marsh ", "north ", "osier ", "plain ",
+    ];
+    let mut random = Random::new(seed);
+    let mut text = Vec::with_capacity(len + 8);
+    while text.len() < len {
+        text.extend_from_slice(WORDS[random.below(16) as usize].as_bytes());
+    }
+    text.truncate(len);
+    text
+}
+
 /// `SEED=n` replays one seed; otherwise `default` of them, new ones each time.
 pub fn seeds(default: usize) -> Vec<u64> {
     if let Some(seed) = number("SEED") {

@@ -1,0 +1,187 @@
+//! Reading what lies compressed: copy under the pin, decode without it, promote now and then.
+//!
+//! A coded item is an item like any other (same header, locks and moves) but that its value's bytes are a
+//! coded form, and that it is never overwritten in place. Owns what a reader does with those bytes. Leaves
+//! the codecs to `compress`, and turning the slot of a promoted item to `reclaim`.
+
+use super::value::{pooled_buffer, return_buffer, Guard, Meta, Pieces};
+use super::Inner;
+use crate::compress::Compress;
+use crate::config::Cause;
+use crate::item::{Fields, Header, Kind, Measured, Record};
+use crate::location::Place;
+use crate::reclaim::{promote, take, Version};
+use crate::store::Seen;
+use std::sync::Arc;
+
+/// A coded value, copied out of its item.
+pub(super) struct Coded {
+    /// Where it lay, and its header then.
+    pub(super) place: Place,
+    header: Header,
+    /// Birth of its segment: with the place, what no other item is called.
+    birth: u64,
+    fields: Fields,
+    bytes: Vec<u8>,
+}
+
+impl Coded {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Coded {
+    fn drop(&mut self) {
+        return_buffer(std::mem::take(&mut self.bytes));
+    }
+}
+
+/// Where the bytes of a value that is read come from.
+pub(super) enum Source<'a> {
+    Item(&'a Seen<'a>),
+    Coded(&'a [u8], &'a Compress),
+    Value(&'a [u8]),
+}
+
+impl Source<'_> {
+    /// Appends the value to `buffer`. False, nothing appended: it could not be decoded.
+    #[inline(always)]
+    pub(super) fn append(&self, buffer: &mut Vec<u8>) -> bool {
+        match self {
+            Source::Item(seen) => {
+                seen.item.append_value(&seen.layout, buffer);
+                true
+            }
+            Source::Coded(bytes, compress) => compress.decode(bytes, buffer),
+            Source::Value(value) => {
+                buffer.extend_from_slice(value);
+                true
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Copies a coded value out. The caller is pinned and checks the header afterwards.
+    pub(super) fn copy_coded(self: &Arc<Inner>, seen: &Seen<'_>, meta: Meta) -> Coded {
+        let bytes = if seen.header.is_long() {
+            // Longer than a pin may copy: held, like all long values.
+            let at = seen.item.value_offset(&seen.layout);
+            self.hold(at);
+            let piece = Pieces::One((at, seen.layout.value_bytes));
+            Guard::held(meta, self.clone(), piece)
+                .chunks()
+                .collect::<Vec<_>>()
+                .concat()
+        } else {
+            let mut bytes = pooled_buffer();
+            seen.item.append_value(&seen.layout, &mut bytes);
+            bytes
+        };
+        Coded {
+            place: seen.place,
+            header: seen.header,
+            birth: self.store.segments.of(seen.place).birth(),
+            fields: seen.fields,
+            bytes,
+        }
+    }
+
+    /// Puts the item of a coded value that was just read back into the hot tier, if there is room at hand and
+    /// it has not changed meanwhile.
+    #[cold]
+    pub(super) fn promote(&self, hash: u64, key: &[u8], coded: &Coded, value: &[u8]) {
+        let fields = Fields {
+            coded: false,
+            ..coded.fields
+        };
+        let new = Measured::new(Record { key, fields, value });
+        if new.small || new.bytes <= self.store.segments.bytes() / 4 {
+            let from = Version {
+                place: coded.place,
+                birth: coded.birth,
+                header: coded.header,
+            };
+            let done = promote(&self.store, hash, from, &new);
+            self.store.compress.count_promotion(done);
+        }
+    }
+
+    /// What to do about a value that could not be decoded. If its item is still there the bytes are damaged:
+    /// it is dropped and counted, true. Else its dictionary went with it: false, read again.
+    #[cold]
+    pub(super) fn drop_if_damaged(&self, hash: u64, place: Place) -> bool {
+        let store = &self.store;
+        let pin = store.pin();
+        if store.index.find(hash, |at| at == place).is_none() {
+            return false;
+        }
+        let Some(seen) = store.see(place) else {
+            return false;
+        };
+        if !seen.layout.is_coded() || seen.layout.kind != Kind::Plain {
+            return false;
+        }
+        let (mut bytes, mut value) = (pooled_buffer(), pooled_buffer());
+        seen.item.append_value(&seen.layout, &mut bytes);
+        let sound = store.compress.decode(&bytes, &mut value);
+        let still = seen.header.still(seen.item.header_after_copy());
+        return_buffer(bytes);
+        return_buffer(value);
+        if sound || !still {
+            return false;
+        }
+        store.compress.count_damaged();
+        take(store, &pin, hash, &seen, Cause::Evicted).is_some()
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use crate::{Cache, CompressMode, Config};
+
+    /// Changed bytes are a counted miss: never a wrong value, never a panic.
+    #[test]
+    fn damaged_bytes_are_a_counted_miss() {
+        let mut config = Config::new(16 << 20);
+        (config.compress, config.threads) = (CompressMode::On, 1);
+        let cache = Cache::new(config).expect("a cache");
+        let value = |n: u32| format!("{{\"name\":\"amber {n}\",\"place\":\"fjord\"}} ").repeat(12);
+        for n in 0..60_000u32 {
+            let key = format!("user:{n}");
+            cache
+                .set(key.as_bytes(), value(n).as_bytes())
+                .expect("room");
+        }
+        let store = &cache.inner.store;
+        let (mut damaged, mut missed) = (0, 0);
+        for n in 0..60_000u32 {
+            let key = format!("user:{n}");
+            let hash = store.hash(key.as_bytes());
+            let pin = store.pin();
+            let Some(found) = store.find(hash, key.as_bytes()) else {
+                continue;
+            };
+            let seen = store.see(found.slot.place()).expect("nobody writes");
+            if !seen.layout.is_coded() {
+                continue;
+            }
+            let at = seen.item.value_offset(&seen.layout) + n as usize % seen.layout.value_bytes;
+            let mut byte = Vec::new();
+            store.region().append_out(at, 1, &mut byte);
+            store.region().copy_in(at, &[byte[0] ^ (1 << (n % 8))]);
+            drop(pin);
+            damaged += 1;
+            match cache.get(key.as_bytes()) {
+                None => missed += 1,
+                Some(read) => assert_eq!(read, value(n).as_bytes()[..], "key {n}"),
+            }
+        }
+        assert!(
+            damaged > 1000 && missed * 10 > damaged * 9,
+            "{missed} of {damaged}"
+        );
+        assert_eq!(cache.tiers().decompress_fail, missed);
+    }
+}

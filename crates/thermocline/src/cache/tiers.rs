@@ -1,0 +1,172 @@
+//! The tiers as their operator sees them, and their control's chores.
+
+use super::{Cache, Inner};
+use crate::compress::{CompressMode, Facts, Seen, Way};
+use crate::config::HOT_SHARE;
+use crate::metrics::Counter;
+use crate::sync::{AtomicU64, Ordering};
+
+/// What lies in which tier, what compression does and what it costs. Sizes in bytes as of now, counts since
+/// the cache was made, times in nanoseconds (0: not measured yet).
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Tiers {
+    /// What was asked for.
+    pub mode: CompressMode,
+    /// Whether what hot evicts is demoted now; `filtered`: only what had hits.
+    pub on: bool,
+    /// See `on`.
+    pub filtered: bool,
+    /// Bytes appended to segments of the hot tier, and of the compressed one.
+    pub hot_used_bytes: u64,
+    /// See `hot_used_bytes`.
+    pub compressed_used_bytes: u64,
+    /// Live items whose values are coded, their coded bytes, and what those were before.
+    pub coded_items: u64,
+    /// See `coded_items`.
+    pub coded_bytes: u64,
+    /// See `coded_items`.
+    pub plain_bytes: u64,
+    /// Items that went a tier down, and a tier up.
+    pub demoted: u64,
+    /// See `demoted`.
+    pub promoted: u64,
+    /// Values coded; refused for being longer than 7/8 (zcache's name); refused above 5/8 while the mean was;
+    /// not tried.
+    pub coded: u64,
+    /// See `coded`.
+    pub reject_compress_poor: u64,
+    /// See `coded`.
+    pub mean_compress_poor: u64,
+    /// See `coded`.
+    pub skipped: u64,
+    /// Values decoded, and how many of them were damaged and dropped.
+    pub decoded: u64,
+    /// See `decoded`.
+    pub decompress_fail: u64,
+    /// Dictionaries trained and put in force.
+    pub trained: u64,
+    /// Mean time to code an item, to decode one, to serve a miss.
+    pub code_ns: u64,
+    /// See `code_ns`.
+    pub decode_ns: u64,
+    /// See `code_ns`.
+    pub miss_ns: u64,
+    /// How hard memory is pressed: 0 quiet, 1 demoting, 2 evicting, 3 thrashing, 4 writers are refused.
+    pub pressure: u32,
+    /// The duel's decayed costs of off, on, filtered; and how often its verdict changed.
+    pub duel_costs_ns: [f64; 3],
+    /// See `duel_costs_ns`.
+    pub duel_switches: u64,
+    /// The dictionaries, the empty one first.
+    pub dictionaries: Vec<DictionaryUse>,
+}
+
+/// One dictionary in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DictionaryUse {
+    /// Its number.
+    pub id: u8,
+    /// New values are coded with it.
+    pub in_force: bool,
+    /// Bytes of content and tables.
+    pub memory_bytes: u64,
+    /// Live items coded with it, their coded bytes, and what those were before.
+    pub items: u64,
+    /// See `items`.
+    pub coded_bytes: u64,
+    /// See `items`.
+    pub plain_bytes: u64,
+}
+
+impl Cache {
+    /// What lies in which tier, and what compression does. Walks the segment table.
+    pub fn tiers(&self) -> Tiers {
+        let store = &self.inner.store;
+        let compress = &store.compress;
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (events, costs) = (&compress.events, &compress.costs);
+        let scores = compress.control.scores();
+        let way = compress.control.way();
+        let [hot_used_bytes, compressed_used_bytes] = store.used_by_tier();
+        let dictionaries = dictionaries(self);
+        let sum = |of: fn(&DictionaryUse) -> u64| dictionaries.iter().map(of).sum();
+        Tiers {
+            mode: compress.mode,
+            on: way != Way::Off,
+            filtered: way == Way::Filtered,
+            hot_used_bytes,
+            compressed_used_bytes,
+            coded_items: sum(|it| it.items),
+            coded_bytes: sum(|it| it.coded_bytes),
+            plain_bytes: sum(|it| it.plain_bytes),
+            demoted: load(&events.demoted),
+            promoted: load(&events.promoted),
+            coded: load(&events.coded),
+            reject_compress_poor: load(&events.reject_compress_poor),
+            mean_compress_poor: load(&events.mean_compress_poor),
+            skipped: load(&events.skipped),
+            decoded: load(&events.decodes),
+            decompress_fail: load(&events.decompress_fail),
+            trained: load(&events.trained),
+            code_ns: load(&costs.code_ns),
+            decode_ns: load(&costs.decode_ns),
+            miss_ns: load(&costs.miss_ns),
+            pressure: compress.pressure(),
+            duel_costs_ns: scores.costs_ns,
+            duel_switches: scores.switches,
+            dictionaries,
+        }
+    }
+}
+
+fn dictionaries(cache: &Cache) -> Vec<DictionaryUse> {
+    let dictionaries = &cache.inner.store.compress.dictionaries;
+    let uses = dictionaries.list();
+    uses.into_iter()
+        .map(|(dictionary, in_force)| {
+            let used = dictionaries.used(dictionary.id());
+            DictionaryUse {
+                id: dictionary.id(),
+                in_force,
+                memory_bytes: dictionary.memory_bytes() as u64,
+                items: used.items,
+                coded_bytes: used.coded_bytes,
+                plain_bytes: used.plain_bytes,
+            }
+        })
+        .collect()
+}
+
+impl Inner {
+    /// The chores of compression, ten times a second: measured costs take effect, dictionaries are trained.
+    pub(super) fn look_at_tiers(&self) {
+        let store = &self.store;
+        if store.compress.mode == CompressMode::Off {
+            return;
+        }
+        let sum = |counter| store.counters.sum(counter);
+        let seen = Seen {
+            demoted: 0,
+            evicted: sum(Counter::Evicted),
+            refaults: sum(Counter::Refaults),
+            refused: sum(Counter::RefusedRoom),
+        };
+        let facts = Facts {
+            capacity_bytes: store.facts.capacity_bytes.load(Ordering::Relaxed),
+            mean_bytes: store.policy.mean_size(),
+            hot_share: HOT_SHARE,
+            coded_share: 0.0,
+            code_ns: 0,
+            decode_ns: 0,
+            miss_ns: 0,
+        };
+        if store.compress.look(facts, store.time.now_ms(), seen) {
+            if let Some(listener) = &self.pressure_listener {
+                listener.tell();
+            }
+        }
+        self.reclaim.train(store);
+    }
+}

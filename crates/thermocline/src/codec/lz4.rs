@@ -1,0 +1,89 @@
+//! LZ4 blocks against a dictionary: encoded by the C library, decoded by safe code.
+
+use super::frame::DecodeError;
+use super::lz4_calls::{bound, Search, Tables, WorkingStream};
+use std::sync::{Arc, OnceLock};
+
+/// Chains of this level find 30 to 70 % more than the fast search; level 9 adds 2 to 15 % for 1.5 to 3
+/// times the time.
+const HIGH: Search = Search::High(3);
+
+/// A dictionary's tables: 16 KiB for the fast search, 256 KiB for the high one, each made when first used.
+pub(super) struct Prepared {
+    bytes: Arc<[u8]>,
+    fast: OnceLock<Tables>,
+    high: OnceLock<Tables>,
+}
+
+impl Prepared {
+    pub(super) fn new(bytes: Arc<[u8]>) -> Prepared {
+        Prepared {
+            bytes,
+            fast: OnceLock::new(),
+            high: OnceLock::new(),
+        }
+    }
+
+    /// Bytes of the tables made so far.
+    pub(super) fn table_bytes(&self) -> usize {
+        let made = |tables: &OnceLock<Tables>, bytes| tables.get().map_or(0, |_| bytes);
+        made(&self.fast, FAST_TABLE_BYTES) + made(&self.high, HIGH_TABLE_BYTES)
+    }
+}
+
+/// Size of the library's streams.
+const FAST_TABLE_BYTES: usize = 16 << 10;
+const HIGH_TABLE_BYTES: usize = 256 << 10;
+
+/// Working memory of one thread.
+#[derive(Default)]
+pub(super) struct Working {
+    fast: Option<WorkingStream>,
+    high: Option<WorkingStream>,
+}
+
+impl Working {
+    pub(super) fn fast(&mut self, prepared: &Prepared, value: &[u8], payload: &mut Vec<u8>) {
+        let tables = &prepared.fast;
+        run(
+            &mut self.fast,
+            tables,
+            prepared,
+            Search::Fast,
+            value,
+            payload,
+        );
+    }
+
+    pub(super) fn high(&mut self, prepared: &Prepared, value: &[u8], payload: &mut Vec<u8>) {
+        let tables = &prepared.high;
+        run(&mut self.high, tables, prepared, HIGH, value, payload);
+    }
+}
+
+fn run(
+    working: &mut Option<WorkingStream>,
+    tables: &OnceLock<Tables>,
+    prepared: &Prepared,
+    search: Search,
+    value: &[u8],
+    payload: &mut Vec<u8>,
+) {
+    let tables = tables.get_or_init(|| Tables::new(search, prepared.bytes.clone()));
+    let working = working.get_or_insert_with(|| WorkingStream::new(search));
+    payload.resize(bound(value.len()), 0);
+    let written = working.compress(tables, value, payload);
+    payload.truncate(written);
+}
+
+/// Decodes `payload` into all of `value`.
+pub(super) fn decode(
+    dictionary: &[u8],
+    payload: &[u8],
+    value: &mut [u8],
+) -> Result<(), DecodeError> {
+    match lz4_flex::block::decompress_into_with_dict(payload, value, dictionary) {
+        Ok(bytes) if bytes == value.len() => Ok(()),
+        _ => Err(DecodeError::Corrupt),
+    }
+}

@@ -1,0 +1,160 @@
+//! The C library's calls for LZ4 blocks with an attached dictionary, which no crate wraps.
+//!
+//! Owns all unsafe code of the codecs. A prepared dictionary is read by many threads at once and never
+//! written after it was made; working memory belongs to one thread. Must hold: the dictionary's bytes
+//! outlive and never move under its prepared tables, which the types here see to by owning both.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::NonNull;
+
+// Links the library; the declarations below are those it leaves out.
+use lz4_sys as _;
+
+extern "C" {
+    fn LZ4_createStream() -> *mut c_void;
+    fn LZ4_freeStream(stream: *mut c_void) -> c_int;
+    fn LZ4_loadDictSlow(stream: *mut c_void, dictionary: *const c_char, bytes: c_int) -> c_int;
+    fn LZ4_resetStream_fast(stream: *mut c_void);
+    fn LZ4_attach_dictionary(working: *mut c_void, dictionary: *const c_void);
+    fn LZ4_compress_fast_continue(
+        stream: *mut c_void,
+        source: *const c_char,
+        target: *mut c_char,
+        source_bytes: c_int,
+        target_bytes: c_int,
+        acceleration: c_int,
+    ) -> c_int;
+    fn LZ4_createStreamHC() -> *mut c_void;
+    fn LZ4_freeStreamHC(stream: *mut c_void) -> c_int;
+    fn LZ4_resetStreamHC_fast(stream: *mut c_void, level: c_int);
+    fn LZ4_loadDictHC(stream: *mut c_void, dictionary: *const c_char, bytes: c_int) -> c_int;
+    fn LZ4_attach_HC_dictionary(working: *mut c_void, dictionary: *const c_void);
+    fn LZ4_compress_HC_continue(
+        stream: *mut c_void,
+        source: *const c_char,
+        target: *mut c_char,
+        source_bytes: c_int,
+        target_bytes: c_int,
+    ) -> c_int;
+}
+
+/// Which of the library's two searches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Search {
+    Fast,
+    /// Hash chains at this level (2 to 12).
+    High(i32),
+}
+
+/// One of the library's streams: working memory, or the tables of a dictionary.
+struct Stream {
+    raw: NonNull<c_void>,
+    search: Search,
+}
+
+// SAFETY: a stream is plain memory of its owner; the library keeps no thread-bound state in it.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    fn new(search: Search) -> Stream {
+        let raw = match search {
+            // SAFETY: allocates, no precondition.
+            Search::Fast => unsafe { LZ4_createStream() },
+            // SAFETY: allocates, no precondition.
+            Search::High(_) => unsafe { LZ4_createStreamHC() },
+        };
+        let raw = NonNull::new(raw).expect("memory for an LZ4 stream (16 or 256 KiB)");
+        Stream { raw, search }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        match self.search {
+            // SAFETY: `raw` came from LZ4_createStream and is freed once.
+            Search::Fast => unsafe { LZ4_freeStream(self.raw.as_ptr()) },
+            // SAFETY: `raw` came from LZ4_createStreamHC and is freed once.
+            Search::High(_) => unsafe { LZ4_freeStreamHC(self.raw.as_ptr()) },
+        };
+    }
+}
+
+/// The search tables of a dictionary, with the bytes they point into.
+pub(super) struct Tables {
+    stream: Stream,
+    /// Never read here: kept because the tables point into it.
+    _bytes: std::sync::Arc<[u8]>,
+}
+
+// SAFETY: after `Tables::new` the stream is only read: attached dictionaries are `const` to the library.
+unsafe impl Sync for Tables {}
+
+impl Tables {
+    /// Indexes the last 64 KiB of `bytes`, every position of them.
+    pub(super) fn new(search: Search, bytes: std::sync::Arc<[u8]>) -> Tables {
+        let stream = Stream::new(search);
+        let length = c_int::try_from(bytes.len()).expect("dictionaries are at most 64 KiB");
+        let (raw, start) = (stream.raw.as_ptr(), bytes.as_ptr().cast());
+        match search {
+            // SAFETY: a live stream of this kind, and `length` readable bytes that outlive it.
+            Search::Fast => unsafe { LZ4_loadDictSlow(raw, start, length) },
+            Search::High(level) => {
+                // SAFETY: a live stream of this kind.
+                unsafe { LZ4_resetStreamHC_fast(raw, level) };
+                // SAFETY: as above, and `length` readable bytes that outlive the stream.
+                unsafe { LZ4_loadDictHC(raw, start, length) }
+            }
+        };
+        Tables {
+            stream,
+            _bytes: bytes,
+        }
+    }
+}
+
+/// Working memory of one thread for one search.
+pub(super) struct WorkingStream(Stream);
+
+impl WorkingStream {
+    pub(super) fn new(search: Search) -> WorkingStream {
+        WorkingStream(Stream::new(search))
+    }
+
+    /// Compresses `source` against `tables` into `target` and returns the bytes written. `target` must be
+    /// as long as the library's bound for `source`, so that this cannot fail: a failed call would leave
+    /// the working memory unusable.
+    pub(super) fn compress(&mut self, tables: &Tables, source: &[u8], target: &mut [u8]) -> usize {
+        assert!(tables.stream.search == self.0.search);
+        assert!(target.len() >= bound(source.len()));
+        let source_bytes = c_int::try_from(source.len()).expect("at most 256 KiB");
+        let target_bytes = c_int::try_from(target.len()).expect("the bound of 256 KiB");
+        let (raw, dictionary) = (self.0.raw.as_ptr(), tables.stream.raw.as_ptr());
+        let (from, to) = (source.as_ptr().cast(), target.as_mut_ptr().cast());
+        let written = match self.0.search {
+            Search::Fast => {
+                // SAFETY: a live stream that no failed call has touched.
+                unsafe { LZ4_resetStream_fast(raw) };
+                // SAFETY: both are live streams of this kind; the dictionary is only read.
+                unsafe { LZ4_attach_dictionary(raw, dictionary) };
+                // SAFETY: source and target are readable and writable for the lengths given.
+                unsafe { LZ4_compress_fast_continue(raw, from, to, source_bytes, target_bytes, 1) }
+            }
+            Search::High(level) => {
+                // SAFETY: a live stream that no failed call has touched.
+                unsafe { LZ4_resetStreamHC_fast(raw, level) };
+                // SAFETY: both are live streams of this kind; the dictionary is only read.
+                unsafe { LZ4_attach_HC_dictionary(raw, dictionary) };
+                // SAFETY: source and target are readable and writable for the lengths given.
+                unsafe { LZ4_compress_HC_continue(raw, from, to, source_bytes, target_bytes) }
+            }
+        };
+        assert!(written > 0, "the target holds the bound");
+        written as usize
+    }
+}
+
+/// The most bytes `source_bytes` can take when compressed (LZ4's own formula).
+pub(super) fn bound(source_bytes: usize) -> usize {
+    source_bytes + source_bytes / 255 + 16
+}

@@ -1,0 +1,226 @@
+//! Who decides between off, on and filtered: the mode asked for, or the duel, fed with sampled keys.
+//!
+//! Owns the duel and its sample. The sample is as small as holds a thousand items a shadow, so that three
+//! shadows take under 0.6 MiB, whatever the cache's size. A reader or writer that meets another here passes on.
+
+use super::duel::{Duel, Prices};
+use super::shadow::{Way, World};
+use super::CompressMode;
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+
+/// Items a shadow holds, uncompressed, at the least.
+const SHADOW_ITEMS: f64 = 1024.0;
+/// What is taken for granted until it is measured, nanoseconds.
+const CODE_NS: u64 = 2_000;
+const DECODE_NS: u64 = 300;
+const MISS_NS: u64 = 1_000_000;
+/// Coded over plain bytes until it is measured.
+const CODED_SHARE: f64 = 0.5;
+
+/// What the control goes by at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) capacity_bytes: u64,
+    /// Mean bytes of an item, uncoded.
+    pub(crate) mean_bytes: f64,
+    pub(crate) hot_share: f64,
+    /// Coded over plain bytes of what is demoted, refused values counted as they are; 0: not known yet.
+    pub(crate) coded_share: f64,
+    /// Measured, 0 where not yet.
+    pub(crate) code_ns: u64,
+    pub(crate) decode_ns: u64,
+    pub(crate) miss_ns: u64,
+}
+
+pub(crate) struct Control {
+    mode: CompressMode,
+    /// `Way` as a number, for readers.
+    way: AtomicU32,
+    /// Keys whose hash is below are sampled; 0: none.
+    sample_below: AtomicU64,
+    duel: Mutex<Option<Running>>,
+}
+
+struct Running {
+    duel: Duel,
+    world: World,
+    prices: Prices,
+}
+
+/// The duel in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Scores {
+    /// Decayed cost of off, on, filtered, nanoseconds.
+    pub(crate) costs_ns: [f64; 3],
+    pub(crate) switches: u64,
+}
+
+impl Control {
+    pub(crate) fn new(mode: CompressMode) -> Control {
+        let way = match mode {
+            CompressMode::Off => Way::Off,
+            // Auto begins by the prices taken for granted: a miss costs a millisecond.
+            CompressMode::On | CompressMode::Auto => Way::On,
+        };
+        Control {
+            mode,
+            way: AtomicU32::new(way as u32),
+            sample_below: AtomicU64::new(0),
+            duel: Mutex::new(None),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn way(&self) -> Way {
+        match self.way.load(Ordering::Relaxed) {
+            0 => Way::Off,
+            1 => Way::On,
+            _ => Way::Filtered,
+        }
+    }
+
+    /// Whether the duel wants to see this key's accesses.
+    #[inline(always)]
+    pub(crate) fn samples(&self, hash: u64) -> bool {
+        hash < self.sample_below.load(Ordering::Relaxed)
+    }
+
+    /// An access of a key, whose item takes `bytes` uncoded.
+    #[inline(always)]
+    pub(crate) fn sees(&self, hash: u64, bytes: usize) {
+        if self.samples(hash) {
+            self.request(hash, bytes);
+        }
+    }
+
+    #[cold]
+    fn request(&self, hash: u64, bytes: usize) {
+        if let Ok(mut running) = self.duel.try_lock() {
+            if let Some(running) = &mut *running {
+                let (world, prices) = (running.world, running.prices);
+                let key = (hash ^ hash >> 32) as u32;
+                running.duel.request(&world, &prices, key, bytes as u32);
+            }
+        }
+    }
+
+    /// Takes note of what was measured, and lets the duel's verdict come into force. A few times a second,
+    /// once the cache is full: before that there is nothing to decide.
+    pub(crate) fn look(&self, facts: &Facts, seed: u64) {
+        if self.mode != CompressMode::Auto || facts.mean_bytes < 1.0 {
+            return;
+        }
+        let prices = Prices {
+            code_ns: or(facts.code_ns, CODE_NS),
+            decode_ns: or(facts.decode_ns, DECODE_NS),
+            miss_ns: or(facts.miss_ns, MISS_NS),
+        };
+        let coded_share = match facts.coded_share > 0.0 {
+            true => facts.coded_share,
+            false => CODED_SHARE,
+        };
+        let world = World {
+            hot_share: facts.hot_share,
+            coded_share,
+            promote: prices.promote(),
+        };
+        let items = facts.capacity_bytes as f64 / facts.mean_bytes;
+        let sampled = (items / SHADOW_ITEMS).max(1.0).log2().floor() as u32;
+        let capacity = facts.capacity_bytes >> sampled;
+        self.sample_below
+            .store(u64::MAX >> sampled, Ordering::Relaxed);
+        let mut slot = crate::sync::lock(&self.duel);
+        let running = slot.get_or_insert_with(|| Running {
+            duel: Duel::new(capacity, &prices, seed),
+            world,
+            prices,
+        });
+        (running.world, running.prices) = (world, prices);
+        running.duel.set_capacity(capacity);
+        running
+            .duel
+            .set_period(items / (1u64 << sampled) as f64, &world);
+        self.way.store(running.duel.way() as u32, Ordering::Relaxed);
+    }
+
+    pub(crate) fn scores(&self) -> Scores {
+        let slot = crate::sync::lock(&self.duel);
+        slot.as_ref().map_or(Scores::default(), |running| Scores {
+            costs_ns: running.duel.costs(),
+            switches: running.duel.switches(),
+        })
+    }
+}
+
+fn or(measured: u64, otherwise: u64) -> f64 {
+    match measured {
+        0 => otherwise as f64,
+        ns => ns as f64,
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    const FACTS: Facts = Facts {
+        capacity_bytes: 64 << 20,
+        mean_bytes: 400.0,
+        hot_share: 0.05,
+        coded_share: 0.4,
+        code_ns: 3_000,
+        decode_ns: 300,
+        miss_ns: 0,
+    };
+
+    fn hash(n: u64) -> u64 {
+        n.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    #[test]
+    fn asked_for_it_needs_no_duel() {
+        for (mode, way) in [(CompressMode::On, Way::On), (CompressMode::Off, Way::Off)] {
+            let control = Control::new(mode);
+            control.look(&FACTS, 1);
+            assert_eq!(control.way(), way);
+            assert_eq!(control.scores(), Scores::default());
+        }
+    }
+
+    #[test]
+    fn cheap_misses_of_what_does_not_compress_turn_it_off() {
+        let control = Control::new(CompressMode::Auto);
+        assert_eq!(control.way(), Way::On);
+        let facts = Facts {
+            coded_share: 1.0,
+            miss_ns: 10_000,
+            ..FACTS
+        };
+        control.look(&facts, 1);
+        for n in 0..2_000_000u64 {
+            control.sees(hash(n % 300_000), 400);
+        }
+        control.look(&facts, 1);
+        // Filtered codes next to nothing of a loop, so it costs no more than off.
+        assert_ne!(control.way(), Way::On);
+        let [off, on, _] = control.scores().costs_ns;
+        assert!(off > 0.0 && on > off);
+    }
+
+    #[test]
+    fn the_sample_holds_a_thousand_items_whatever_the_size() {
+        for capacity_bytes in [100_000, 64 << 20, 64 << 30] {
+            let control = Control::new(CompressMode::Auto);
+            control.look(
+                &Facts {
+                    capacity_bytes,
+                    ..FACTS
+                },
+                1,
+            );
+            let share = control.sample_below.load(Ordering::Relaxed) as f64 / u64::MAX as f64;
+            let items = capacity_bytes as f64 / 400.0 * share;
+            assert!((1000.0..2100.0).contains(&items) || share == 1.0, "{items}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Values kept to train a dictionary from. Full, it takes no more until it is emptied.
+
+use super::classes::Class;
+
+/// Most values of one training: 5,000 reach what 20,000 would.
+const SAMPLES_MAX: usize = 5000;
+/// With so many a training can begin, however few bytes they have: 97 to 100 % of what 20,000 would give.
+const SAMPLES_ENOUGH: usize = 1000;
+/// A value longer than this would crowd the others out.
+const SAMPLE_BYTES_MAX: usize = 16 << 10;
+/// Of the values that qualify, one in so many is taken once a dictionary exists.
+const EVERY: u32 = 64;
+
+/// A bounded store of samples of one kind, or of all.
+#[derive(Default)]
+pub(crate) struct Samples {
+    /// None: values of every kind.
+    pub(crate) class: Option<Class>,
+    pub(crate) content: Vec<u8>,
+    pub(crate) lengths: Vec<usize>,
+    /// Bytes it may hold; 0: it takes nothing.
+    bytes_max: usize,
+    seen: u32,
+}
+
+impl Samples {
+    pub(crate) fn new(class: Option<Class>, bytes_max: usize) -> Samples {
+        Samples {
+            class,
+            bytes_max,
+            ..Samples::default()
+        }
+    }
+
+    /// Looks at a value; `hurry` takes every one, else one in 64.
+    pub(crate) fn see(&mut self, class: Class, value: &[u8], hurry: bool) {
+        let wanted = self.class.is_none_or(|only| only == class);
+        if !wanted || self.is_full() || value.is_empty() || value.len() > SAMPLE_BYTES_MAX {
+            return;
+        }
+        self.seen = self.seen.wrapping_add(1);
+        if !hurry && self.seen % EVERY != 0 {
+            return;
+        }
+        if self.content.len() + value.len() > self.bytes_max {
+            // What is left over is smaller than one value: full.
+            self.bytes_max = self.content.len();
+            return;
+        }
+        self.content.extend_from_slice(value);
+        self.lengths.push(value.len());
+    }
+
+    fn is_full(&self) -> bool {
+        self.lengths.len() >= SAMPLES_MAX || self.content.len() >= self.bytes_max
+    }
+
+    /// Whether a training can begin.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.lengths.is_empty() && (self.is_full() || self.lengths.len() >= SAMPLES_ENOUGH)
+    }
+
+    /// The first nine tenths, and the values of the last tenth, which judge the result.
+    pub(crate) fn split(&self) -> (usize, usize) {
+        let count = self.lengths.len() - self.lengths.len() / 10;
+        (count, self.lengths[..count].iter().sum())
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_its_kind_until_it_is_full() {
+        let mut samples = Samples::new(Some(Class(1)), 1000);
+        samples.see(Class(2), &[0; 100], true);
+        assert!(samples.lengths.is_empty());
+        for _ in 0..20 {
+            samples.see(Class(1), &[0; 300], true);
+        }
+        assert_eq!((samples.lengths.len(), samples.is_ready()), (3, true));
+        assert_eq!(samples.split(), (3, 900));
+    }
+
+    #[test]
+    fn without_hurry_it_takes_one_in_64() {
+        let mut samples = Samples::new(None, 1 << 20);
+        (0..6400).for_each(|n| samples.see(Class(n), &[0; 10], false));
+        assert_eq!(samples.lengths.len(), 100);
+        assert!(!samples.is_ready());
+    }
+}

@@ -1,0 +1,266 @@
+//! What all threads share of compression: the dictionaries, and what coding and decoding cost.
+
+use super::control::{Control, Facts};
+use super::dictionaries::Dictionaries;
+use super::duel::Prices;
+use super::gauge::{Gauge, Seen};
+use super::miss_clock::MissClock;
+use super::shadow::Way;
+use crate::codec::{CodedHead, Decoder};
+use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+/// Of the decodes one in so many is timed: two clock readings cost 50 ns.
+const TIME_EVERY: u64 = 64;
+/// Weight of a new measurement in a running mean: 1/32.
+const WEIGHT_SHIFT: u32 = 5;
+
+/// One compressed hit in 16.
+const PROMOTE_BELOW_MIN: u32 = 1 << 12;
+
+/// Whether items that leave the hot tier are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CompressMode {
+    /// Where it pays: measured costs and a duel on sampled keys decide.
+    Auto,
+    /// Always.
+    On,
+    /// Never; no memory is set aside for it.
+    #[default]
+    Off,
+}
+
+/// Running means, in nanoseconds; 0 before the first measurement.
+#[derive(Default)]
+pub(crate) struct Costs {
+    /// Coding one item.
+    pub(crate) code_ns: AtomicU64,
+    /// Decoding one item.
+    pub(crate) decode_ns: AtomicU64,
+    /// Serving a miss from wherever misses are served.
+    pub(crate) miss_ns: AtomicU64,
+}
+
+/// Adds a measurement to a running mean. A race loses one measurement.
+pub(crate) fn measured(mean: &AtomicU64, ns: u64) {
+    let old = mean.load(Ordering::Relaxed);
+    let new = match old {
+        0 => ns.max(1),
+        _ => (old + (ns >> WEIGHT_SHIFT))
+            .saturating_sub(old >> WEIGHT_SHIFT)
+            .max(1),
+    };
+    mean.store(new, Ordering::Relaxed);
+}
+
+/// Counted events, by the kernel's names where it has one.
+#[derive(Default)]
+pub(crate) struct Events {
+    pub(crate) decodes: AtomicU64,
+    pub(crate) decompress_fail: AtomicU64,
+    pub(crate) coded: AtomicU64,
+    pub(crate) reject_compress_poor: AtomicU64,
+    pub(crate) mean_compress_poor: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) demoted: AtomicU64,
+    pub(crate) promoted: AtomicU64,
+    pub(crate) trained: AtomicU64,
+}
+
+pub(crate) struct Compress {
+    pub(crate) dictionaries: Dictionaries,
+    pub(crate) costs: Costs,
+    pub(crate) events: Events,
+    /// A compressed hit promotes if a coin of 2^16 sides falls below this.
+    promote_below: AtomicU32,
+    pub(crate) mode: CompressMode,
+    pub(crate) control: Control,
+    /// Times misses where nobody says what they cost.
+    miss_clock: Option<MissClock>,
+    started: Instant,
+    gauge: Mutex<Gauge>,
+    pressure: AtomicU32,
+    /// Mean coded over plain bytes of what is demoted, in 65,536ths; 0: nothing was.
+    coded_share: AtomicU32,
+}
+
+thread_local! {
+    static DECODER: RefCell<Decoder> = RefCell::new(Decoder::new());
+}
+
+impl Compress {
+    /// `miss_cost`: what serving a miss takes, if the embedder says so.
+    pub(crate) fn new(mode: CompressMode, miss_cost: Option<Duration>) -> Compress {
+        let stated_ns = miss_cost.map_or(0, |cost| cost.as_nanos().min(u64::MAX as u128) as u64);
+        Compress {
+            dictionaries: Dictionaries::new(),
+            costs: Costs {
+                miss_ns: AtomicU64::new(stated_ns),
+                ..Costs::default()
+            },
+            events: Events::default(),
+            promote_below: AtomicU32::new(PROMOTE_BELOW_MIN),
+            mode,
+            control: Control::new(mode),
+            miss_clock: (mode == CompressMode::Auto && miss_cost.is_none()).then(MissClock::new),
+            started: Instant::now(),
+            gauge: Mutex::new(Gauge::default()),
+            pressure: AtomicU32::new(0),
+            coded_share: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether hot is a small front and what it evicts is demoted.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.control.way() != Way::Off
+    }
+
+    /// Bytes of the value behind a coded form; None if that is damaged.
+    pub(crate) fn plain_bytes(coded: &[u8]) -> Option<usize> {
+        CodedHead::read(coded).ok().map(|head| head.plain_bytes)
+    }
+
+    /// Appends the value behind `coded` to `value`. False, and nothing appended: the item has gone and its
+    /// dictionary with it, so the caller reads again; or the bytes are damaged, if that happens twice.
+    /// Takes 0.05 to 1 us for 100 B to 2 kB. No pin may be held.
+    pub(crate) fn decode(&self, coded: &[u8], value: &mut Vec<u8>) -> bool {
+        let count = self.events.decodes.fetch_add(1, Ordering::Relaxed);
+        let started = (count % TIME_EVERY == 0).then(Instant::now);
+        let Ok(head) = CodedHead::read(coded) else {
+            return false;
+        };
+        let done = self.dictionaries.with(|table| {
+            let dictionary = table.get(head.dictionary)?;
+            DECODER
+                .try_with(|decoder| decoder.borrow_mut().decode(dictionary, coded, value))
+                .unwrap_or_else(|_| Decoder::new().decode(dictionary, coded, value))
+                .ok()
+        });
+        if let Some(started) = started {
+            measured(&self.costs.decode_ns, started.elapsed().as_nanos() as u64);
+        }
+        done.is_some()
+    }
+
+    /// Whether this compressed hit promotes: decode time over code time is the chance.
+    #[inline]
+    pub(crate) fn promotes(&self) -> bool {
+        toss() < self.promote_below.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_promotion(&self, done: bool) {
+        if done {
+            self.events.promoted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A read of a key found nothing.
+    #[inline]
+    pub(crate) fn missed(&self, hash: u64) {
+        if let Some(clock) = &self.miss_clock {
+            if MissClock::samples(hash) {
+                clock.missed(hash, self.started.elapsed().as_micros() as u64);
+            }
+        }
+    }
+
+    /// A key that had no item was stored.
+    #[inline]
+    pub(crate) fn stored(&self, hash: u64) {
+        if let Some(clock) = &self.miss_clock {
+            if MissClock::samples(hash) {
+                let now_us = self.started.elapsed().as_micros() as u64;
+                if let Some(ns) = clock.stored(hash, now_us) {
+                    measured(&self.costs.miss_ns, ns);
+                }
+            }
+        }
+    }
+
+    /// Books what one demoted value came to.
+    pub(crate) fn demoted_as(&self, plain_bytes: usize, coded_bytes: usize) {
+        let share = ((coded_bytes << 16) / plain_bytes.max(1)) as u32;
+        let old = self.coded_share.load(Ordering::Relaxed);
+        let new = match old {
+            0 => share,
+            _ => old - (old >> 8) + (share >> 8),
+        };
+        self.coded_share.store(new.max(1), Ordering::Relaxed);
+    }
+
+    /// Lets what was measured since take effect. A few times a second. True: the early warning.
+    pub(crate) fn look(&self, mut facts: Facts, now_ms: u64, seen: Seen) -> bool {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        facts.coded_share = f64::from(self.coded_share.load(Ordering::Relaxed)) / 65_536.0;
+        facts.code_ns = load(&self.costs.code_ns);
+        facts.decode_ns = load(&self.costs.decode_ns);
+        facts.miss_ns = load(&self.costs.miss_ns);
+        self.control.look(&facts, now_ms);
+        let chance = Prices {
+            code_ns: facts.code_ns.max(1) as f64,
+            decode_ns: facts.decode_ns as f64,
+            miss_ns: 0.0,
+        };
+        let below = (chance.promote() * 65_536.0) as u32;
+        self.promote_below.store(below, Ordering::Relaxed);
+        let seen = Seen {
+            demoted: load(&self.events.demoted),
+            ..seen
+        };
+        let (level, warns) = lock(&self.gauge).look(now_ms, seen);
+        self.pressure.store(u32::from(level), Ordering::Relaxed);
+        warns
+    }
+
+    /// How hard memory is pressed, 0 to 4.
+    pub(crate) fn pressure(&self) -> u32 {
+        self.pressure.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_demotion(&self) {
+        self.events.demoted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the dictionary of a coded value is no longer in force.
+    pub(crate) fn is_retired(&self, coded: &[u8]) -> bool {
+        CodedHead::read(coded).is_ok_and(|head| self.dictionaries.is_retired(head.dictionary))
+    }
+
+    pub(crate) fn count_damaged(&self) {
+        self.events.decompress_fail.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Books a coded item about to be published: by its first bytes and its length.
+    pub(crate) fn raise(&self, head: &[u8], coded_bytes: usize) {
+        if let Ok(head) = CodedHead::read(head) {
+            self.dictionaries
+                .raise(head.dictionary, coded_bytes, head.plain_bytes);
+        }
+    }
+
+    /// Books a coded item that was buried: by its first bytes and its length.
+    pub(crate) fn lower(&self, head: &[u8], coded_bytes: usize) {
+        if let Ok(head) = CodedHead::read(head) {
+            self.dictionaries
+                .lower(head.dictionary, coded_bytes, head.plain_bytes);
+        }
+    }
+}
+
+/// A coin with 2^16 sides that a thread tosses for itself (xorshift).
+fn toss() -> u32 {
+    thread_local! {
+        static WORD: Cell<u32> = const { Cell::new(0x2545_F491) };
+    }
+    WORD.try_with(|cell| {
+        let mut word = cell.get();
+        word ^= word << 13;
+        word ^= word >> 17;
+        word ^= word << 5;
+        cell.set(word);
+        word & 0xFFFF
+    })
+    .unwrap_or(0xFFFF)
+}

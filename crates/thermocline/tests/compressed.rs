@@ -1,0 +1,310 @@
+//! The compressed tier through the front door: what is coded is an item like any other.
+
+mod torture;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+use thermocline::{
+    Cache, Clock, CompressMode, Config, Expiry, Guard, Meta, Mode, PressureListener, ReadSink,
+    SetOptions, Stored, Want, Which,
+};
+use torture::{bytes_of, text_of};
+
+const START_MS: u64 = 1_800_000_000_000;
+const MEMORY: u64 = 32 << 20;
+const VALUE_BYTES: usize = 600;
+
+fn config(mode: CompressMode) -> Config {
+    let mut config = Config::new(MEMORY);
+    config.compress = mode;
+    config.seed = Some(7);
+    config.threads = 1;
+    config
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("user:{n:010}").into_bytes()
+}
+
+/// Stores keys from `from` on until `count` are stored, each read once soon after so that it is kept.
+fn fill(cache: &Cache, from: u64, count: u64, options: &SetOptions) {
+    for n in from..from + count {
+        let stored = cache.set_with(&key(n), &text_of(n, VALUE_BYTES), options);
+        stored.expect("room can always be made");
+    }
+}
+
+/// Keys whose items lie coded: they take less room than their values would.
+fn coded_keys(cache: &Cache, below: u64) -> Vec<u64> {
+    let is_coded = |n: &u64| {
+        let meta = cache.peek(&key(*n), false);
+        meta.is_some_and(|meta| meta.stored_bytes < meta.value_bytes)
+    };
+    (0..below).filter(is_coded).collect()
+}
+
+/// A cache that was filled three times over, and what of it is coded.
+fn full(clock: &Clock, options: &SetOptions) -> (Cache, Vec<u64>) {
+    let mut config = config(CompressMode::On);
+    config.clock = clock.clone();
+    config.marks = true;
+    let cache = Cache::new(config).expect("a cache");
+    let keys = 3 * MEMORY / VALUE_BYTES as u64;
+    fill(&cache, 0, keys, options);
+    // Dictionaries are trained ten times a second; what went by before the first is not coded.
+    std::thread::sleep(Duration::from_millis(300));
+    fill(&cache, keys, keys, options);
+    let coded = coded_keys(&cache, 2 * keys);
+    assert!(coded.len() > 10_000, "{} items are coded", coded.len());
+    (cache, coded)
+}
+
+#[test]
+fn twice_the_items_fit_and_all_read_back_whole() {
+    let clock = Clock::manual(START_MS);
+    let (cache, coded) = full(&clock, &SetOptions::default());
+    let plain = Cache::new(config(CompressMode::Off)).expect("a cache");
+    fill(
+        &plain,
+        0,
+        6 * MEMORY / VALUE_BYTES as u64,
+        &SetOptions::default(),
+    );
+    let (with, without) = (cache.len(), plain.len());
+    assert!(with > 2 * without, "{with} items with, {without} without");
+    for &n in &coded {
+        if let Some(value) = cache.get(&key(n)) {
+            assert_eq!(value, text_of(n, VALUE_BYTES)[..], "key {n}");
+        }
+    }
+    let tiers = cache.tiers();
+    assert_eq!((tiers.decompress_fail, tiers.on), (0, true));
+    assert!(tiers.coded_items > 0 && tiers.coded_bytes * 2 < tiers.plain_bytes);
+    assert!(tiers.trained > 0 && tiers.promoted > 0, "{tiers:?}");
+    assert_eq!(plain.tiers().demoted, 0);
+}
+
+#[derive(Default)]
+struct Sink {
+    buffer: Vec<u8>,
+    got: Vec<Option<(Meta, Vec<u8>)>>,
+    copy_max: usize,
+}
+
+impl ReadSink for Sink {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+    fn copy_max(&self) -> usize {
+        self.copy_max
+    }
+    fn head(&mut self, _index: usize, _meta: &Meta) {
+        self.buffer.clear();
+    }
+    fn tail(&mut self, _index: usize, meta: &Meta) {
+        self.got.push(Some((*meta, self.buffer.clone())));
+    }
+    fn held(&mut self, _index: usize, guard: Guard) {
+        self.got.push(Some((*guard.meta(), guard.to_vec())));
+    }
+    fn miss(&mut self, _index: usize) {
+        self.got.push(None);
+    }
+}
+
+#[test]
+fn every_way_to_read_gives_the_same() {
+    let options = SetOptions {
+        flags: 0xABCD,
+        expiry: Expiry::AtMs(START_MS + 3_600_000),
+        ..SetOptions::default()
+    };
+    let (cache, coded) = full(&Clock::manual(START_MS), &options);
+    for &n in coded.iter().take(200) {
+        let (key, value) = (key(n), text_of(n, VALUE_BYTES));
+        let guard = cache.get(&key).expect("it is there");
+        assert_eq!(guard, value[..]);
+        let meta = *guard.meta();
+        assert_eq!((meta.value_bytes, meta.flags), (VALUE_BYTES, 0xABCD));
+        assert_eq!(meta.expires_at_ms, Some(START_MS + 3_600_000));
+        let mut into = b"before".to_vec();
+        cache.get_into(&key, &mut into).expect("it is there");
+        assert_eq!(into, [b"before", &value[..]].concat());
+        let length = cache.get_with(&key, |meta, bytes| (meta.value_bytes, bytes.to_vec()));
+        assert_eq!(length, Some((VALUE_BYTES, value.clone())));
+        assert!(cache.contains(&key));
+    }
+    for copy_max in [0, 4000] {
+        let keys: Vec<Vec<u8>> = coded.iter().take(100).map(|&n| key(n)).collect();
+        let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut sink = Sink {
+            copy_max,
+            ..Sink::default()
+        };
+        cache.get_many(&slices, Want::default(), &mut sink);
+        for (&n, got) in coded.iter().zip(&sink.got) {
+            let (meta, value) = got.as_ref().expect("it is there");
+            assert_eq!((meta.flags, meta.value_bytes), (0xABCD, VALUE_BYTES));
+            assert_eq!(value, &text_of(n, VALUE_BYTES));
+        }
+    }
+}
+
+#[test]
+fn every_way_to_change_starts_from_the_value() {
+    let clock = Clock::manual(START_MS);
+    let (cache, coded) = full(&clock, &SetOptions::default());
+    let mut coded = coded.into_iter();
+    let mut next = || coded.next().expect("many are coded");
+
+    let n = next();
+    assert!(cache.append(&key(n), b"-end").unwrap());
+    assert!(cache.prepend(&key(n), b"start-").unwrap());
+    let expected = [b"start-", &text_of(n, VALUE_BYTES)[..], b"-end"].concat();
+    assert_eq!(cache.get(&key(n)).unwrap(), expected[..]);
+
+    let n = next();
+    let token = cache.peek(&key(n), true).unwrap().token.unwrap();
+    assert_eq!(
+        cache.compare_and_set(&key(n), b"new", token + 1).unwrap(),
+        Stored::Exists
+    );
+    assert!(cache
+        .compare_and_set(&key(n), b"new", token)
+        .unwrap()
+        .is_stored());
+    assert_eq!(cache.get(&key(n)).unwrap(), b"new"[..]);
+
+    let n = next();
+    assert!(cache.touch(&key(n), Expiry::AtMs(START_MS + 5000)).unwrap());
+    assert_eq!(cache.get(&key(n)).unwrap(), text_of(n, VALUE_BYTES)[..]);
+    clock.advance_ms(6000);
+    assert!(cache.get(&key(n)).is_none(), "its time is over");
+
+    let n = next();
+    assert!(cache.incr(&key(n), 1).is_err(), "text is no number");
+    assert!(!cache.add(&key(n), b"other").unwrap());
+    assert!(cache.replace(&key(n), b"other").unwrap());
+    assert_eq!(cache.get(&key(n)).unwrap(), b"other"[..]);
+
+    let n = next();
+    assert!(cache.delete(&key(n)));
+    assert!(cache.get(&key(n)).is_none() && !cache.delete(&key(n)));
+
+    let n = next();
+    let too_large = vec![0; cache.item_size_max() as usize + 1];
+    let mode = SetOptions {
+        mode: Mode::Set,
+        ..SetOptions::default()
+    };
+    assert!(cache.set_with(&key(n), &too_large, &mode).is_err());
+    assert!(
+        cache.get(&key(n)).is_none(),
+        "a refused set leaves no old value"
+    );
+}
+
+#[test]
+fn tokens_outlive_the_way_down_and_up() {
+    let cache = Cache::new(config(CompressMode::On)).expect("a cache");
+    let keys = 3 * MEMORY / VALUE_BYTES as u64;
+    fill(&cache, 0, 3000, &SetOptions::default());
+    let tokens: Vec<Option<u64>> = (0..3000)
+        .map(|n| cache.peek(&key(n), true).and_then(|meta| meta.token))
+        .collect();
+    fill(&cache, 3000, keys, &SetOptions::default());
+    let mut seen = 0;
+    for (n, token) in (0..).zip(tokens) {
+        for _ in 0..20 {
+            // Reads promote some of them.
+            cache.get(&key(n));
+        }
+        if let Some(meta) = cache.peek(&key(n), true) {
+            assert_eq!(meta.token, token, "key {n}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "{seen} of 3000 are still there");
+}
+
+#[test]
+fn saved_and_loaded_it_is_all_there() {
+    let (cache, coded) = full(&Clock::manual(START_MS), &SetOptions::default());
+    let path = std::env::temp_dir().join(format!("thermocline-compressed-{}", std::process::id()));
+    cache.save(&path, Which::All).expect("it can be saved");
+    let other = Cache::new(config(CompressMode::On)).expect("a cache");
+    other.load(&path).expect("it can be loaded");
+    std::fs::remove_file(&path).expect("the file is ours");
+    let mut there = 0;
+    for &n in &coded {
+        if let Some(value) = other.get(&key(n)) {
+            assert_eq!(value, text_of(n, VALUE_BYTES)[..]);
+            there += 1;
+        }
+    }
+    assert!(there * 10 > coded.len() * 5, "{there} of {}", coded.len());
+}
+
+#[test]
+fn what_does_not_compress_stays_as_it_is() {
+    let cache = Cache::new(config(CompressMode::On)).expect("a cache");
+    let keys = 3 * MEMORY / VALUE_BYTES as u64;
+    for n in 0..keys {
+        cache.set(&key(n), &bytes_of(n, VALUE_BYTES)).expect("room");
+    }
+    let tiers = cache.tiers();
+    assert!(tiers.demoted > 0 && tiers.coded_items * 100 < cache.len());
+    assert!(tiers.reject_compress_poor > 0 && tiers.skipped > 10 * tiers.reject_compress_poor);
+    let there = (0..keys).filter(|&n| {
+        let value = cache.get(&key(n));
+        value.is_some_and(|value| value == bytes_of(n, VALUE_BYTES)[..])
+    });
+    assert!(there.count() as u64 * VALUE_BYTES as u64 > MEMORY / 2);
+}
+
+#[test]
+fn while_everything_fits_nothing_is_demoted_and_nobody_is_warned() {
+    let warned = Arc::new(AtomicU32::new(0));
+    let counts = warned.clone();
+    let mut config = config(CompressMode::Auto);
+    config.pressure_listener = Some(PressureListener::new(move || {
+        counts.fetch_add(1, Ordering::Relaxed);
+    }));
+    let cache = Cache::new(config).expect("a cache");
+    let fits = MEMORY / 3 / VALUE_BYTES as u64;
+    (0..5).for_each(|_| fill(&cache, 0, fits, &SetOptions::default()));
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!((cache.tiers().demoted, cache.tiers().pressure), (0, 0));
+    assert_eq!(warned.load(Ordering::Relaxed), 0);
+    fill(&cache, fits, 4 * fits, &SetOptions::default());
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while warned.load(Ordering::Relaxed) == 0 && std::time::Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(
+        warned.load(Ordering::Relaxed),
+        1,
+        "the first demotions warn once"
+    );
+    assert!(cache.tiers().pressure >= 1);
+}
+
+#[test]
+fn the_budget_can_shrink_and_grow_under_it() {
+    let mut config = config(CompressMode::On);
+    config.memory_max = Some(2 * MEMORY);
+    let cache = Cache::new(config).expect("a cache");
+    let keys = 3 * MEMORY / VALUE_BYTES as u64;
+    fill(&cache, 0, keys, &SetOptions::default());
+    for memory in [MEMORY * 2 / 3, 2 * MEMORY, MEMORY] {
+        cache.set_memory(memory).expect("nothing is held");
+        assert!(cache.stats().charged_bytes <= memory);
+        fill(&cache, keys, keys, &SetOptions::default());
+        for n in 0..2 * keys {
+            if let Some(value) = cache.get(&key(n)) {
+                assert_eq!(value, text_of(n, VALUE_BYTES)[..]);
+            }
+        }
+    }
+}
