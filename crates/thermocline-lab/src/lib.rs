@@ -11,17 +11,19 @@
 //! - `machine_hooks`: both around a point; `restore`, `with`: both by hand.
 //! - `memory_read`: what a random read of a mapped file costs.
 //! - `root`: where the kernel's files are looked for.
-//! - `machine`, `nearest`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
-//! - `stats`: pure functions from runs to verdicts.
-//! - `machine`, `report`, `units`: what the figures were taken on, how they are printed, how sizes are read.
+//! - `stats`: pure functions from runs to verdicts; `report`: verdicts, tables and plots of a campaign; `ttest`: of an R script.
+//! - `diff`: what differs between the machines of two results; `export`: an experiment taken to another machine.
+//! - `machine`, `nearest`, `units`: what the figures were taken on, what was meant by a name, how sizes are read.
 //!
 //! What must hold: operations are counted exactly, failed operations are never results, and a figure that
 //! could not be taken is absent, not zero.
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod diff;
 pub mod engines;
 pub mod environment;
+pub mod export;
 pub mod histogram;
 pub mod knob;
 pub mod load;
@@ -39,6 +41,7 @@ pub mod settings;
 pub mod stats;
 pub mod subject;
 pub mod trace;
+pub mod ttest;
 pub mod units;
 pub mod with;
 pub mod workload;

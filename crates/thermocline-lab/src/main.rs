@@ -2,14 +2,18 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
 use thermocline_lab::bench::Bench;
+use thermocline_lab::diff::{self, DiffOptions};
 use thermocline_lab::engines::{self, EngineOptions};
+use thermocline_lab::export::{self, ExportOptions, ImportOptions};
 use thermocline_lab::load::{self, LoadOptions};
 use thermocline_lab::memory_read::{self, MemoryReadOptions};
 use thermocline_lab::replay;
-use thermocline_lab::report::Report;
+use thermocline_lab::report::{self, CompareOptions, Report, ReportOptions};
 use thermocline_lab::restore::{self, RestoreOptions};
+use thermocline_lab::ttest::{self, TtestOptions};
 use thermocline_lab::with::{self, WithOptions};
 
 /// Measures caches beside each other, honestly
@@ -29,6 +33,12 @@ enum Verb {
     #[command(subcommand)]
     Bench(Bench),
     MemoryRead(MemoryReadOptions),
+    Report(ReportOptions),
+    Compare(CompareOptions),
+    Diff(DiffOptions),
+    Export(ExportOptions),
+    Import(ImportOptions),
+    Ttest(TtestOptions),
     Restore(RestoreOptions),
     With(WithOptions),
     /// One arm of one round; started by the other verbs
@@ -46,6 +56,12 @@ fn main() -> ExitCode {
         Verb::Engines(options) => engines::run(&options).and_then(|r| print(&r, options.json)),
         Verb::Bench(bench) => bench.run().and_then(|report| print(&report, bench.json())),
         Verb::MemoryRead(options) => memory_read::run(&options).map(|()| 0),
+        Verb::Report(options) => report::report(&options).map(show),
+        Verb::Compare(options) => report::compare(&options).map(show),
+        Verb::Diff(options) => diff::run(&options).map(show),
+        Verb::Export(options) => export::export(&options).map(show),
+        Verb::Import(options) => export::import(&options).map(show),
+        Verb::Ttest(options) => ttest::run(&options).map(show),
         Verb::Restore(options) => restore::run(&options).map(|()| 0),
         Verb::With(options) => with::run(&options),
         Verb::Replay(options) => replay::run(&options).map(|()| 0),
@@ -69,4 +85,10 @@ fn main() -> ExitCode {
 fn print(report: &Report, json: bool) -> anyhow::Result<u64> {
     report.print(json)?;
     Ok(report.failures)
+}
+
+/// Prints text as it is. A reader that has seen enough (`| head`) is no failure.
+fn show(text: String) -> u64 {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    0
 }

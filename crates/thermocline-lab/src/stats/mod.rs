@@ -52,4 +52,4 @@ pub use sequential::{obrien_fleming, Look, LOOKS_MAX};
 pub use shift::hodges_lehmann;
 pub use undefined::Undefined;
 pub use verdict::{judge, Verdict};
-pub use welch::{welch, Welch};
+pub use welch::{mean_interval, welch, Welch};

@@ -74,6 +74,6 @@ mod tests {
             assert!((0.0..=1.0).contains(&p), "{shift}: {p}");
         }
         assert!(noncentral_t_cdf(2.0, 0.0, 1.0).is_nan());
-        assert_eq!(noncentral_t_cdf(f64::INFINITY, 5.0, 1.0), 1.0);
+        assert!((noncentral_t_cdf(f64::INFINITY, 5.0, 1.0) - 1.0).abs() < 1e-10);
     }
 }

@@ -52,6 +52,19 @@ pub fn welch(x: &[f64], y: &[f64], level: f64) -> Result<Welch, Undefined> {
     })
 }
 
+/// The mean of one arm with its own interval, for pictures: arms are compared by [`welch`], not by whether two such
+/// intervals overlap. Needs two runs and some variance.
+pub fn mean_interval(values: &[f64], level: f64) -> Result<(f64, Interval), Undefined> {
+    check_share(level)?;
+    let sample = Sample::of(values)?;
+    let se = (sample.spread()? / sample.n as f64).sqrt();
+    if se < f64::MIN_POSITIVE {
+        return Err(Undefined::NoVariance { difference: 0.0 });
+    }
+    let half = t_reach(level, (sample.n - 1) as f64) * se;
+    Ok((sample.mean, Interval::around(sample.mean, half, level)))
+}
+
 /// The standard error of mean(x) - mean(y), and its degrees of freedom.
 pub(super) fn standard_error(x: &Sample, y: &Sample) -> Result<(f64, f64), Undefined> {
     let (nx, ny) = (x.n as f64, y.n as f64);
@@ -85,6 +98,15 @@ mod tests {
             welch(&[1.0, 2.0], &[1.0, 2.0], 1.0),
             Err(Undefined::Setting { value: 1.0 })
         );
+    }
+
+    #[test]
+    fn one_arm_alone_has_an_interval() {
+        let (mean, i) = mean_interval(&[1.0, 2.0, 3.0], 0.95).unwrap();
+        // t(0.975, 2) = 4.302652..., over sqrt(3)
+        assert_eq!(mean, 2.0);
+        assert!((i.high - 2.0 - 4.302_652_729_911_275 / 3f64.sqrt()).abs() < 1e-9);
+        assert!(mean_interval(&[1.0], 0.95).is_err() && mean_interval(&[1.0, 1.0], 0.95).is_err());
     }
 
     #[test]
