@@ -26,6 +26,7 @@ mod replays;
 mod setting;
 mod shadow;
 #[cfg(any(test, feature = "simulate"))]
+#[cfg_attr(not(feature = "simulate"), allow(dead_code))]
 pub mod simulation;
 mod steer;
 mod table;

@@ -276,3 +276,44 @@ fn one_thread_and_one_seed_give_one_history() {
     assert_eq!(run(3), run(3));
     assert_ne!(run(3).0, run(4).0);
 }
+
+/// Random requests, overwrites, removals and resizes: every count holds, and no generation of main is drained
+/// while an older one is left (asserted in the simulation).
+#[test]
+fn whatever_happens_the_books_are_right() {
+    let seed = std::env::var("SEED").map_or_else(
+        |_| u64::from(std::process::id()) << 20 | 77,
+        |seed| seed.parse().expect("SEED is a number"),
+    );
+    println!("SEED={seed}");
+    for (round, policy) in ReclaimPolicy::ALL.into_iter().cycle().take(15).enumerate() {
+        let word = |i: u64| mixed(seed + round as u64, i);
+        let mut simulation = Simulation::new(SimulationConfig {
+            policy,
+            segment_bytes: 1 + word(1) % 3_000,
+            objective: Objective::ALL[round % 3],
+            fresh_min_bytes: word(2) % 10_000,
+            ..config(20_000 + word(3) % 200_000)
+        });
+        for step in 0..20_000u64 {
+            let key = word(step + 10) % (1 + word(step + 11) % 2_000);
+            let (hash, size) = (mixed(1, key), 1 + mixed(2, key) % 4_000);
+            match word(step + 12) % 100 {
+                0 => {
+                    simulation.remove(hash);
+                }
+                1..=9 => {
+                    simulation.overwrite(hash, size);
+                }
+                10 if step % 500 == 0 => simulation.set_capacity(20_000 + word(step) % 200_000),
+                _ => {
+                    simulation.request(hash, size);
+                }
+            }
+            if step % 1_000 == 0 {
+                simulation.check();
+            }
+        }
+        simulation.check();
+    }
+}

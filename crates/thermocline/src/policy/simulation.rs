@@ -481,6 +481,10 @@ impl Simulation {
         let Some(segment) = self.queues[pool as usize].sealed.pop_front() else {
             return;
         };
+        debug_assert!(
+            pool == Pool::Probation || !self.has_older_than(segment.generation),
+            "a younger generation is drained before an older one"
+        );
         self.queues[pool as usize].used_bytes -= segment.used_bytes;
         if self.relinks(pool, &segment) {
             return self.relink(segment);
@@ -492,6 +496,41 @@ impl Simulation {
         }
         self.counters.drained += 1;
         self.release(pool, segment);
+    }
+
+    fn has_older_than(&self, generation: u32) -> bool {
+        let mut sealed = self.queues[Pool::Main as usize].sealed.iter();
+        sealed.any(|other| other.generation < generation)
+    }
+
+    /// Everything that is counted, counted again. For tests.
+    #[cfg(test)]
+    pub fn check(&self) {
+        let open = self.open.iter().flatten().map(|(_, segment)| segment);
+        let sealed = self.queues.iter().flat_map(|queue| &queue.sealed);
+        let (mut charged, mut live, mut dead, mut records) = (0, 0, 0, 0);
+        for segment in open.chain(sealed) {
+            charged += segment.used_bytes.max(self.config.segment_bytes);
+            let mut here = 0;
+            for (at, record) in segment.records.iter().enumerate() {
+                if self.lives(segment, at).is_some() {
+                    here += u64::from(record.size);
+                    records += 1;
+                }
+            }
+            assert_eq!(here + segment.dead_bytes, segment.used_bytes);
+            live += here;
+            dead += segment.dead_bytes;
+        }
+        let counted = (self.charged_bytes, self.live_bytes, self.dead_bytes);
+        assert_eq!(counted, (charged, live, dead));
+        assert_eq!(records, self.items(), "each item lies in one segment");
+        for queue in &self.queues {
+            let used: u64 = queue.sealed.iter().map(|s| s.used_bytes).sum();
+            assert_eq!(queue.used_bytes, used);
+        }
+        let generations = self.queues[1].sealed.iter().map(|s| s.generation);
+        assert!(generations.is_sorted(), "main drains its oldest first");
     }
 
     /// The resident that a record of a segment stands for; None if it is dead.
