@@ -5,7 +5,7 @@ use crate::config::{self, ConfigError, Layers, Listen, Settings};
 use crate::process::{self, PidFile};
 use crate::server::{Prepared, Server, StartError};
 use crate::shared::Stop;
-use crate::{logging, malloc, wss};
+use crate::{logging, malloc, tiers, wss};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -47,7 +47,8 @@ pub fn main() -> ExitCode {
     };
     match matches.subcommand() {
         Some(("serve", matches)) => serve(matches),
-        Some(("wss", matches)) => show_curve(matches),
+        Some(("wss", matches)) => show("wss", matches, wss::run),
+        Some(("tiers", matches)) => show("tiers", matches, tiers::run),
         _ => usage("a command is missing: thermocline serve --help"),
     }
 }
@@ -70,8 +71,31 @@ fn command() -> Command {
                 .help("Print the settings in force as TOML and exit"),
         )
         .args(config::flags());
-    let wss = Command::new("wss")
-        .about("How much memory is enough: the hit ratio a running server would have with less and with more")
+    Command::new("thermocline")
+        .about("A cache server with a memory limit that is kept, behind the memcached protocol")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve)
+        .subcommand(of_running_server(
+            "wss",
+            "How much memory is enough: the hit ratio a running server would have with less and with more",
+        ))
+        .subcommand(of_running_server(
+            "tiers",
+            "What a running server holds hot and what compressed, with which dictionaries and at what cost",
+        ))
+        .subcommand(
+            Command::new("memcached")
+                .about("Run the server with memcached's own flags (thermocline memcached -h)")
+                .disable_help_flag(true),
+        )
+}
+
+/// A command that asks a running server by its admin address.
+fn of_running_server(name: &'static str, about: &'static str) -> Command {
+    Command::new(name)
+        .about(about)
         .arg(
             Arg::new("http")
                 .long("http")
@@ -84,19 +108,7 @@ fn command() -> Command {
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("Print the curve as JSON"),
-        );
-    Command::new("thermocline")
-        .about("A cache server with a memory limit that is kept, behind the memcached protocol")
-        .version(env!("CARGO_PKG_VERSION"))
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(serve)
-        .subcommand(wss)
-        .subcommand(
-            Command::new("memcached")
-                .about("Run the server with memcached's own flags (thermocline memcached -h)")
-                .disable_help_flag(true),
+                .help("Print the answer as JSON"),
         )
 }
 
@@ -128,11 +140,16 @@ fn serve(matches: &ArgMatches) -> ExitCode {
     run(settings, false, &[])
 }
 
-fn show_curve(matches: &ArgMatches) -> ExitCode {
+/// Runs a command that asks a running server.
+fn show(
+    name: &str,
+    matches: &ArgMatches,
+    run: fn(&Listen, bool) -> Result<String, String>,
+) -> ExitCode {
     let Some(at) = matches.get_one::<Listen>("http") else {
-        return usage("wss needs --http ADDR");
+        return usage(&format!("{name} needs --http ADDR"));
     };
-    match wss::run(at, matches.get_flag("json")) {
+    match run(at, matches.get_flag("json")) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS

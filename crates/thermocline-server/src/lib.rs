@@ -23,6 +23,7 @@ mod reserve;
 pub mod server;
 mod shared;
 pub mod stats;
+mod tiers;
 pub mod wire;
 mod wss;
 

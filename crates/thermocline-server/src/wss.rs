@@ -151,7 +151,7 @@ fn plot(points: &[Point]) -> String {
     out
 }
 
-fn bytes(count: f64) -> String {
+pub(crate) fn bytes(count: f64) -> String {
     let steps = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let step = steps
         .into_iter()

@@ -35,7 +35,6 @@ mod tests;
 mod verdict;
 
 pub use classes::{class, Classes};
-#[cfg(any(test, feature = "simulate"))]
 pub use duel::Duel;
 use mean::{MeanSize, Random};
 pub use next::{most_freed, next, Candidate, Next, PoolFacts, PoolSide};
