@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-30}
 [ $# -gt 0 ] && shift
-targets=${*:-engine_ops item_decode save_file wire_text wire_meta}
+targets=${*:-engine_ops item_decode coded_value save_file wire_text wire_meta}
 sanitizer=${SANITIZER:-none}
 # cargo-fuzz passes flags that the stable compiler keeps for the nightly one.
 export RUSTC_BOOTSTRAP=1
