@@ -213,6 +213,34 @@ fn a_knob_this_kernel_lacks_refuses_before_anything_changes() {
     machine.assert_as_before("after a refusal");
 }
 
+/// What the zcache experiment's arms name, on a kernel built without zswap, and for one who is not root.
+#[test]
+fn without_zswap_the_compile_is_refused_with_the_reason_and_nothing_is_made() {
+    let mut machine = Machine::new();
+    for name in ["enabled", "compressor", "max_pool_percent"] {
+        machine.remove(&format!("sys/module/zswap/parameters/{name}"));
+    }
+    machine.before = snapshot(machine.directory.path());
+    let words = [
+        "with",
+        "swap_file=64MiB",
+        "cgroup.charge_pools=true",
+        "cgroup.memory_max=100MiB",
+        "zswap.enabled=true",
+        "--",
+        "true",
+    ];
+    let output = machine.run(&words);
+    let said = text(&output.stderr);
+    assert!(!output.status.success());
+    assert!(
+        said.contains("machine.zswap.enabled: /sys/module/zswap/parameters/enabled: not there"),
+        "{said}"
+    );
+    assert!(said.contains("Linux 6.12.0-imitated"), "{said}");
+    machine.assert_as_before("after a refusal for want of zswap");
+}
+
 #[test]
 fn a_value_the_kernel_does_not_take_undoes_the_knobs_before_it() {
     let machine = Machine::new();

@@ -273,3 +273,80 @@ fn directory(given: Option<String>) -> Result<String, String> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::Root;
+    use serde_json::json;
+
+    fn parse(values: Value) -> Result<Plan, String> {
+        Plan::parse(&serde_json::from_value(values).unwrap())
+    }
+
+    #[test]
+    fn without_root_the_arm_is_refused_and_the_knob_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let system = System {
+            root: Root::imitated(directory.path()),
+            privileged: false,
+        };
+        for (values, knob) in [
+            (json!({"swappiness": 1}), "machine.swappiness needs root"),
+            (json!({"swap_file": "1GiB"}), "machine.swap_file needs root"),
+            (
+                json!({"cgroup.memory_max": "1GiB"}),
+                "machine.cgroup needs root",
+            ),
+        ] {
+            let refused = parse(values).unwrap().changes(&system).unwrap_err();
+            assert_eq!(refused, Trouble::refused(knob));
+        }
+        assert_eq!(parse(json!({})).unwrap().changes(&system), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn sizes_of_nothing_make_nothing_and_absurd_ones_are_refused() {
+        let none =
+            json!({"swap_file": "none", "zram": 0, "tmpfs.size": "off", "swap_existing": true});
+        assert!(parse(none).unwrap().is_empty());
+        for (values, said) in [
+            (json!({"swap_file": "2TiB"}), "machine.swap_file"),
+            (json!({"zram": 4096}), "less than 1 MiB"),
+            (json!({"tmpfs.huge": "always"}), "needs machine.tmpfs.size"),
+            (json!({"drop_caches": 4}), "1, 2 or 3"),
+            (json!({"cgroup.version": 3}), "1 or 2"),
+            (
+                json!({"swap_file": "1GiB", "swap_directory": "here"}),
+                "swap_directory",
+            ),
+            (json!({"swapfile": "1GiB"}), "did you mean `swap_file`"),
+        ] {
+            let error = parse(values).unwrap_err();
+            assert!(error.contains(said), "{error} lacks {said}");
+        }
+    }
+
+    #[test]
+    fn names_may_carry_their_section_and_come_in_the_order_of_turning() {
+        let plan = parse(json!({
+            "machine.zswap.enabled": true, "swappiness": 3, "machine.vm.page-cluster": 0,
+            "zswap.compressor": "lzo"
+        }));
+        let names: Vec<String> = plan
+            .unwrap()
+            .files
+            .into_iter()
+            .map(|knob| knob.name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "vm.page-cluster",
+                "swappiness",
+                "zswap.compressor",
+                "zswap.enabled"
+            ]
+        );
+    }
+}

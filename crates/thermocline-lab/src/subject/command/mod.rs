@@ -148,7 +148,7 @@ impl Subject for CommandSubject {
 
     fn facts(&self) -> BTreeMap<String, Value> {
         let mut facts = BTreeMap::from([
-            ("command".to_string(), json!(self.script.run)),
+            ("command".to_string(), json!(self.script.shown)),
             ("read_back".to_string(), json!(self.in_force.read_back)),
         ]);
         let group = self.in_force.group.as_ref();

@@ -27,6 +27,8 @@ pub struct CommandRecipe {
 #[derive(Clone, Debug)]
 pub struct Script {
     pub run: String,
+    /// The command with the arm's parameters, but without the point's own paths: for the record.
+    pub shown: String,
     pub setup: Option<String>,
     pub cleanup: Option<String>,
     metrics: Vec<(String, Regex)>,
@@ -63,8 +65,15 @@ impl CommandRecipe {
         let fill = |what: &str, text: &String| {
             template::fill(text, &names).with_context(|| format!("`subject.{what}`"))
         };
+        let mut shown = self.parameters.clone();
+        shown.extend(
+            template::stand_ins()
+                .into_keys()
+                .map(|name| (name.clone(), format!("{{{name}}}"))),
+        );
         Ok(Script {
             run: fill("run", &self.run)?,
+            shown: template::fill(&self.run, &shown)?,
             setup: self
                 .setup
                 .as_ref()
