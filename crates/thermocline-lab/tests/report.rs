@@ -224,7 +224,8 @@ fn what_counts_for_nothing_is_listed_and_changes_no_mean() {
     });
     let text = report(spoilt.path());
     assert!(
-        text.contains("3 points failed") && text.contains("3 points did not complete"),
+        text.contains("3 points failed: listed")
+            && text.contains("3 points did not complete: listed"),
         "{text}"
     );
     assert!(text.contains("the server died: signal 9"), "{text}");

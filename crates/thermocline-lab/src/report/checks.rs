@@ -93,12 +93,13 @@ fn completeness(results: &Results, cells: &[Cell<'_>]) -> Vec<Finding> {
     for (status, what) in [
         (Status::Failed, "failed"),
         (Status::DidNotComplete, "did not complete"),
-        (Status::Refused, "were refused"),
+        (Status::Refused, "refused"),
     ] {
         let count: usize = cells.iter().map(|cell| cell.count(status)).sum();
         if count > 0 {
+            let points = if count == 1 { "point" } else { "points" };
             all.push(warn(format!(
-                "{count} points {what}; they are listed below and are part of no mean."
+                "{count} {points} {what}: listed below, and part of no mean."
             )));
         }
     }
@@ -143,19 +144,21 @@ fn outliers(cells: &[Cell<'_>], metric: &str) -> Vec<Finding> {
         let runs = cell.runs(metric);
         let values: Vec<f64> = runs.iter().map(|(_, value)| *value).collect();
         for outlier in stats::outliers(&values) {
-            let rule = match outlier.rule {
-                OutlierRule::TukeyFarOut => "more than 3 interquartile ranges out",
-                OutlierRule::ModifiedZ => "modified z above 3.5",
+            // Among few runs the modified z speaks up for chance alone: a note. The wide fences do not.
+            let (rule, grave) = match outlier.rule {
+                OutlierRule::TukeyFarOut => ("more than 3 interquartile ranges out", true),
+                OutlierRule::ModifiedZ => ("modified z above 3.5", false),
             };
             let scale = Scale::of(metric, outlier.value);
-            all.push(warn(format!(
+            let text = format!(
                 "Point {} of `{}`{} lies far from its arm: {} {} ({rule}). It is kept in every figure.",
                 runs[outlier.at].0,
                 cell.arm,
                 at(&cell.setting_text()),
                 spoken(metric),
                 scale.show_with_unit(outlier.value, 4)
-            )));
+            );
+            all.push(Finding { grave, text });
         }
     }
     all

@@ -1,4 +1,4 @@
-//! The report as blocks: verdicts first, then pictures, then whether they can be believed, then everything else.
+//! The report as blocks: verdicts first, then pictures, figures, whether they can be believed, and everything else.
 
 use super::analysis::Row;
 use super::cells::{plain, Cell};
@@ -44,13 +44,17 @@ pub struct Parts<'a> {
     pub sequential: Option<usize>,
 }
 
-pub fn document(parts: Parts<'_>) -> Document {
+pub fn document(mut parts: Parts<'_>) -> Document {
     let mut blocks = Vec::new();
     if let Some(question) = &parts.question {
         blocks.push(Block::Paragraph(question.clone()));
     }
     blocks.push(Block::Heading("Verdicts".into()));
     verdicts(&parts, &mut blocks);
+    if !parts.figures.is_empty() {
+        blocks.push(Block::Heading("Pictures".into()));
+        blocks.append(&mut parts.figures);
+    }
     blocks.push(Block::Heading("Figures by arm".into()));
     for metric in shown_metrics(&parts) {
         blocks.extend(by_arm(&parts, &metric));
@@ -67,15 +71,11 @@ pub fn document(parts: Parts<'_>) -> Document {
         blocks.push(Block::Heading("Points that are in no mean".into()));
         blocks.push(Block::Table(incomplete));
     }
-    if !parts.figures.is_empty() {
-        blocks.push(Block::Heading("Pictures".into()));
-    }
     let details = [
         details(&parts.rows),
         environments(parts.results),
         points(&parts),
     ];
-    blocks.extend(parts.figures);
     blocks.push(Block::Heading("In full".into()));
     blocks.extend(
         details
