@@ -262,11 +262,15 @@ fn serve_until_stopped(server: Server) -> ExitCode {
 
 /// TERM, INT and USR1 drain, any second of them stops at once, HUP reads again what can be read again.
 fn handle_signals(server: &Server, mut signals: Signals) -> std::io::Result<()> {
-    let shared = Arc::clone(server.shared());
+    // Not a hold: at the end the cache must be nobody's, or its memory could not be kept.
+    let shared = Arc::downgrade(server.shared());
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             for signal in signals.forever() {
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
                 match (signal, shared.stop()) {
                     (SIGHUP, _) => {
                         process::notify(NotifyState::Reloading);

@@ -18,12 +18,14 @@ pub mod logging;
 mod malloc;
 mod net;
 mod pages;
+mod pressure;
 mod process;
 mod reserve;
 pub mod server;
 mod shared;
 pub mod stats;
 mod tiers;
+mod warm;
 pub mod wire;
 mod wss;
 

@@ -1,73 +1,148 @@
-//! Which pages the cache really stands on: read from the kernel, not from our settings.
+//! Which pages the cache really stands on, told: the banner, `stats pages`, metrics. Read from the kernel by the
+//! engine, not from our settings.
 
-use crate::config::PageMode;
+use crate::config::show_size;
 use std::fs;
+use std::time::Instant;
+use thermocline::{Cache, PageBytes, Pages};
+
+/// Progress is logged whenever another tenth has been touched.
+const PROGRESS_STEPS: u64 = 10;
 
 /// What the banner says about pages.
-pub fn describe(asked: PageMode) -> String {
-    let setting =
-        fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    let setting = setting
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
-        .unwrap_or("unknown");
-    match (asked, setting) {
-        (PageMode::Base, _) => "base (4 KiB)".into(),
-        (PageMode::Thp, "always" | "madvise") => format!("thp (the system's setting is {setting})"),
-        (PageMode::Thp, setting) => {
-            format!("base (thp was asked for, but the system's setting is {setting})")
-        }
+pub fn describe(pages: &Pages) -> String {
+    let mut text = pages.mode.name().to_string();
+    if pages.mode != pages.asked {
+        text += &format!(" ({} was asked for)", pages.asked.name());
     }
-}
-
-/// Bytes of an address range on huge pages, and resident in all. None where the kernel does not tell.
-pub fn huge_and_resident_bytes(range: (usize, usize)) -> Option<(u64, u64)> {
-    let text = fs::read_to_string("/proc/self/smaps").ok()?;
-    let (mut huge, mut resident, mut inside) = (0, 0, false);
-    for line in text.lines() {
-        if let Some((from, to)) = line.split_whitespace().next().and_then(range_of) {
-            inside = from < range.1 && to > range.0;
-        } else if inside {
-            huge += kilobytes(line, "AnonHugePages:").unwrap_or(0) * 1024;
-            resident += kilobytes(line, "Rss:").unwrap_or(0) * 1024;
-        }
+    if let Some(note) = &pages.note {
+        text += &format!("; {note}");
     }
-    Some((huge, resident))
+    match pages.bytes {
+        Some(bytes) if bytes.resident > 0 => {
+            text += &format!(
+                "; {} of {} resident on huge pages ({:.0} %)",
+                show_size(bytes.huge()),
+                show_size(bytes.resident),
+                bytes.coverage_percent()
+            );
+        }
+        _ => text += "; what came of it is not to be read here",
+    }
+    text
 }
 
-fn range_of(word: &str) -> Option<(usize, usize)> {
-    let (from, to) = word.split_once('-')?;
-    Some((
-        usize::from_str_radix(from, 16).ok()?,
-        usize::from_str_radix(to, 16).ok()?,
-    ))
+/// Touches all memory the budget has, and logs how far it is.
+pub fn prefault(cache: &Cache) {
+    let start = Instant::now();
+    let mut step = 0;
+    let touched = cache.prefault(&mut |touched, of| {
+        let now = touched * PROGRESS_STEPS / of.max(1);
+        if now > step {
+            step = now;
+            tracing::info!(
+                "touching memory ahead: {} of {}",
+                show_size(touched),
+                show_size(of)
+            );
+        }
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    tracing::info!("touched {} of memory in {seconds:.1} s", show_size(touched));
 }
 
-fn kilobytes(line: &str, name: &str) -> Option<u64> {
-    line.strip_prefix(name)?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+/// One row: name, help, value.
+pub type Row = (&'static str, &'static str, f64);
+
+/// Everything there is to say about pages, for metrics and statistics.
+pub fn rows(pages: &Pages) -> Vec<Row> {
+    let bytes = pages.bytes.unwrap_or_default();
+    let number = |value: u64| value as f64;
+    vec![
+        (
+            "pages_resident_bytes",
+            "Item and index memory resident, hugetlb included.",
+            number(bytes.resident),
+        ),
+        (
+            "pages_huge_bytes",
+            "Of these on huge pages of any kind.",
+            number(bytes.huge()),
+        ),
+        (
+            "pages_coverage_percent",
+            "Share of resident memory on huge pages.",
+            coverage(pages.bytes),
+        ),
+        (
+            "pages_AnonHugePages_bytes",
+            "Transparent huge pages (AnonHugePages).",
+            number(bytes.anon_huge),
+        ),
+        (
+            "pages_ShmemPmdMapped_bytes",
+            "Huge pages of shared memory (ShmemPmdMapped).",
+            number(bytes.shmem_pmd_mapped),
+        ),
+        (
+            "pages_Hugetlb_bytes",
+            "Pages of the hugetlb pool (Private_Hugetlb, Shared_Hugetlb).",
+            number(bytes.hugetlb),
+        ),
+        (
+            "pages_Locked_bytes",
+            "Locked in memory (Locked).",
+            number(bytes.locked),
+        ),
+        (
+            "pages_ordinary_bytes",
+            "Ordinary memory because the hugetlb pool was empty.",
+            number(pages.ordinary_bytes),
+        ),
+    ]
+}
+
+/// The kernel tells nothing: then nothing is on huge pages as far as we know.
+fn coverage(bytes: Option<PageBytes>) -> f64 {
+    bytes.map_or(0.0, |bytes| bytes.coverage_percent())
 }
 
 /// A figure of /proc/self/status, bytes.
 pub fn status_bytes(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
-    let bytes = text.lines().find_map(|line| kilobytes(line, name));
-    bytes.map(|kilobytes| kilobytes * 1024)
+    text.lines().find_map(|line| {
+        let kilobytes: u64 = line
+            .strip_prefix(name)?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()?;
+        kilobytes.checked_mul(1024)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thermocline::{Config, PageMode};
 
     #[test]
     fn the_kernels_books_are_read() {
         assert!(status_bytes("VmRSS:").unwrap() > 1 << 20);
-        let (_, resident) = huge_and_resident_bytes((0, usize::MAX)).unwrap();
-        assert!(resident > 1 << 20);
-        assert_eq!(range_of("7f00-7f10"), Some((0x7f00, 0x7f10)));
-        assert_eq!(range_of("Rss:"), None);
+        assert_eq!(status_bytes("VmNothing:"), None);
+    }
+
+    #[test]
+    fn what_was_got_is_said() {
+        let mut config = Config::new(32 << 20);
+        config.page_mode = PageMode::Base;
+        let cache = Cache::new(config).unwrap();
+        prefault(&cache);
+        let text = describe(&cache.pages());
+        assert!(text.starts_with("base; 0"), "{text}");
+        let rows = rows(&cache.pages());
+        let row = |name: &str| rows.iter().find(|row| row.0 == name).unwrap().2;
+        assert!(row("pages_resident_bytes") > f64::from(20 << 20));
+        assert_eq!(row("pages_coverage_percent"), 0.0);
     }
 }

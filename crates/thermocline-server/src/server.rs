@@ -8,13 +8,15 @@
 use crate::admin::Admin;
 use crate::clock::TestClock;
 use crate::command::{Conversation, Logins};
-use crate::config::{ConfigError, Listen, PageMode, Settings};
+use crate::config::{ConfigError, Listen, Settings};
 use crate::net::{bind, Acceptor, Bound, Worker};
+use crate::pressure::Watch;
 use crate::reserve::Reserve;
 use crate::shared::{Shared, Stop};
-use crate::{descriptors, pages, process};
+use crate::{descriptors, pages, process, warm};
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use thermocline::{Cache, Config, PressureListener};
@@ -124,6 +126,14 @@ impl Prepared {
         let acceptor = Builder::new()
             .name("accept".into())
             .spawn(move || acceptor.run())?;
+        let watch = match shared.settings.pressure {
+            true => Some(Watch::start(
+                shared.cache.clone(),
+                shared.pressure.clone(),
+                Path::new("/"),
+            )?),
+            false => None,
+        };
         let admin = match self.http.is_empty() {
             true => None,
             false => Some(Admin::start(self.http, shared.clone())?),
@@ -132,6 +142,7 @@ impl Prepared {
             shared,
             workers: threads,
             acceptor: Some(acceptor),
+            watch,
             admin,
             http_places,
         })
@@ -148,6 +159,9 @@ impl Prepared {
             config.clock = clock.clock();
         }
         let cache = Cache::new(config)?;
+        if settings.prefault {
+            pages::prefault(&cache);
+        }
         let logins = self.logins.take();
         Ok(Shared::new(
             settings,
@@ -164,10 +178,11 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
     let mut config = Config::new(settings.memory);
     config.memory_max = settings.memory_max;
     config.reserved_bytes = reserve.bytes();
-    config.page_mode = match settings.page_mode {
-        PageMode::Base => thermocline::PageMode::Base,
-        PageMode::Thp => thermocline::PageMode::Thp,
-    };
+    config.page_mode = settings.page_mode;
+    config.memory_dir = settings.memory_dir.clone();
+    config.memory_lock = settings.memory_lock;
+    config.numa = settings.numa.clone();
+    config.collapse_percent = settings.collapse_percent;
     config.item_size_max = Some(settings.item_size_max);
     config.key_size_max = Some(settings.key_size_max);
     config.threads = settings.threads;
@@ -191,6 +206,7 @@ pub struct Server {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<io::Result<usize>>>,
     acceptor: Option<JoinHandle<io::Result<()>>>,
+    watch: Option<Watch>,
     admin: Option<Admin>,
     http_places: Vec<String>,
 }
@@ -223,7 +239,7 @@ impl Server {
             true => "off".to_string(),
             false => self.http_places.join(", "),
         };
-        vec![
+        let mut lines = vec![
             format!("thermocline {} speaking memcached {VERSION}", env!("CARGO_PKG_VERSION")),
             format!(
                 "memory {} for the whole process: {} for the cache, {} for the server ({} of it connection buffers)",
@@ -232,14 +248,18 @@ impl Server {
                 mebibytes(reserve.bytes()),
                 mebibytes(reserve.pool)
             ),
-            format!("pages {}", pages::describe(settings.page_mode)),
+            format!("pages {}", pages::describe(&self.shared.cache.pages())),
             format!("memcached on {}", self.shared.places.join(", ")),
             format!("http on {http}"),
             format!(
                 "{} event loops, {} connections at most",
                 settings.threads, settings.connections_max
             ),
-        ]
+        ];
+        lines.extend(
+            warm::describe(self.shared.cache.start()).map(|start| format!("start {start}")),
+        );
+        lines
     }
 
     pub fn begin_stop(&self, stop: Stop) {
@@ -247,9 +267,14 @@ impl Server {
     }
 
     /// Waits until somebody asks the server to stop, and then until it has; connections cut off are counted.
+    /// A memory file is kept for the next process.
     pub fn wait(mut self) -> io::Result<usize> {
         self.shared.wait_for_stop();
-        self.join()
+        let cut_off = self.join()?;
+        let shared = Arc::clone(&self.shared);
+        drop(self);
+        warm::keep(shared);
+        Ok(cut_off)
     }
 
     fn join(&mut self) -> io::Result<usize> {
@@ -261,6 +286,7 @@ impl Server {
         for worker in self.workers.drain(..) {
             cut_off += worker.join().map_err(broken)??;
         }
+        drop(self.watch.take());
         if let Some(mut admin) = self.admin.take() {
             admin.stop();
         }

@@ -7,6 +7,7 @@ use crate::clock::TestClock;
 use crate::command::Logins;
 use crate::config::Settings;
 use crate::net::{AcceptorHandle, Mailbox, Pool, Registry};
+use crate::pressure::Pressure;
 use crate::reserve::Reserve;
 use crate::stats::{BigKeys, Detail, Totals, WorkerCounters};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -34,6 +35,8 @@ pub struct Shared {
     pub big_keys: BigKeys,
     /// Where we listen for memcached clients.
     pub places: Vec<String>,
+    /// What pressure there was and what was done about it.
+    pub(crate) pressure: Arc<Pressure>,
     reserve: Reserve,
     counters: Vec<Arc<WorkerCounters>>,
     before: Mutex<(Totals, thermocline::Stats)>,
@@ -59,6 +62,8 @@ impl Shared {
     ) -> Shared {
         let segment_bytes = cache.stats().segment_bytes;
         let lease = settings.evict.then(|| cache.lease());
+        let floor = settings.memory_min_bytes().max(cache.memory_min());
+        let pressure = Arc::new(Pressure::new(settings.memory, floor.min(settings.memory)));
         Shared {
             cache,
             registry: Registry::default(),
@@ -72,6 +77,7 @@ impl Shared {
             detail: Detail::new(settings.detail, settings.detail_delimiter),
             big_keys: BigKeys::default(),
             places,
+            pressure,
             reserve,
             counters: (0..settings.threads).map(|_| Arc::default()).collect(),
             before: Mutex::default(),
@@ -232,7 +238,9 @@ impl Shared {
     /// Another budget for the whole process. It holds from now on for what is taken; what there is too much of is
     /// evicted by the engine's background thread, for an event loop has others to serve.
     pub fn set_memory(&self, bytes: u64) -> Result<(), thermocline::Error> {
-        self.cache.set_memory_soon(bytes)
+        self.cache.set_memory_soon(bytes)?;
+        self.pressure.set_ceiling(bytes);
+        Ok(())
     }
 
     pub fn first_tcp_port(&self) -> u16 {
@@ -243,6 +251,11 @@ impl Shared {
     pub fn unix_path(&self) -> Option<String> {
         let path = |place: &String| place.strip_prefix("unix:").map(str::to_string);
         self.places.iter().find_map(path)
+    }
+
+    /// The cache alone; everything else that holds it is gone then.
+    pub(crate) fn into_cache(self) -> Cache {
+        self.cache
     }
 
     pub fn reserve(&self) -> &Reserve {

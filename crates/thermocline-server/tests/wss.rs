@@ -67,11 +67,11 @@ fn a_server_tells_its_curve_as_table_plot_and_json() {
         text(&empty.stderr)
     );
     for key in 0..200 {
-        assert_eq!(client.ask(&format!("set k{key} 0 0 3\r\nabc")), "STORED");
+        assert_eq!(client.ask(format!("set k{key} 0 0 3\r\nabc")), "STORED");
     }
     for round in 0..3 {
         for key in 0..200 {
-            let answer = client.ask(&format!("mg k{key} s"));
+            let answer = client.ask(format!("mg k{key} s"));
             assert_eq!(answer, "HD s3", "round {round}");
         }
     }

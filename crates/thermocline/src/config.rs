@@ -48,16 +48,10 @@ pub(crate) const REFUSE_AFTER: Duration = Duration::from_millis(100);
 /// The same for `set_memory`, which gives back what guards may hold.
 pub(crate) const SHRINK_AFTER: Duration = Duration::from_secs(1);
 
-/// How the pages behind the cache are asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum PageMode {
-    /// Base pages (4 KiB), also where the system would give huge ones.
-    Base,
-    /// Transparent huge pages, by `madvise`. A third less CPU per lookup in a large cache.
-    #[default]
-    Thp,
-}
+pub use crate::mem::{Numa, PageBytes, PageMode, PAGE_MODES};
+
+/// Share of the time that collapsing pages may take, percent, unless asked otherwise.
+const COLLAPSE_PERCENT: u32 = 2;
 
 /// Who is told that memory has become short (`Config::pressure_listener`).
 #[derive(Clone)]
@@ -162,7 +156,7 @@ pub struct Config {
     pub memory_max: Option<u64>,
     /// Bytes of the budget that are not the cache's: an embedder's own buffers and baseline.
     pub reserved_bytes: u64,
-    /// Pages asked for.
+    /// Pages asked for; `Cache::pages` says what was got.
     pub page_mode: PageMode,
     /// Whether what leaves the hot tier is compressed before it is dropped.
     pub compress: CompressMode,
@@ -172,6 +166,16 @@ pub struct Config {
     /// Called once when items are first demoted after a quiet minute: memory has become short. On the
     /// background thread; keep it short.
     pub pressure_listener: Option<PressureListener>,
+    /// For `PageMode::Shmem`: the directory, on tmpfs or hugetlbfs, that the memory file lies in. Each cache
+    /// needs one of its own. None: nameless shared memory.
+    pub memory_dir: Option<std::path::PathBuf>,
+    /// Lock pages in memory as they come (`mlock`); refused where `ulimit -l` is too small.
+    pub memory_lock: bool,
+    /// On which NUMA nodes the memory is to lie.
+    pub numa: Numa,
+    /// Make small pages huge in the background where the mode leaves some small (all but `Base` and the
+    /// pool's), for at most this share of the time, percent; 0 = never. At most 50.
+    pub collapse_percent: u32,
     /// Largest value, bytes. Default: min(64 MiB, memory / 8); at most 512 MiB and memory / 4.
     pub item_size_max: Option<u64>,
     /// Longest key, bytes. Default: 65,536, or what a quarter of a segment holds in a small cache.
@@ -223,6 +227,10 @@ impl Config {
             compress: CompressMode::default(),
             miss_cost: None,
             pressure_listener: None,
+            memory_dir: None,
+            memory_lock: false,
+            numa: Numa::default(),
+            collapse_percent: COLLAPSE_PERCENT,
             item_size_max: None,
             key_size_max: None,
             threads: std::thread::available_parallelism().map_or(1, |n| n.get()),

@@ -264,7 +264,7 @@ impl Sampler {
             let fill = now.capacity_bytes as f64 / now.conditions.mean.max(1.0);
             self.half_life = HALF_LIFE_MIN.max(HALF_LIFE_FILLS * fill);
         }
-        self.accesses.is_multiple_of(LOOK_EVERY)
+        self.accesses % LOOK_EVERY == 0
             && (self.since_halved >= self.half_life || self.is_too_large())
     }
 

@@ -14,6 +14,8 @@ use std::sync::atomic::{
 };
 
 const BUCKETS: usize = 16;
+/// Numbers that say everything: the opening, and two a bucket.
+pub(crate) const WORDS: usize = 1 + 2 * BUCKETS;
 
 /// Seconds after opening up to which a bucket reaches: powers of e, rounded up.
 const BOUNDS_S: [u32; BUCKETS] = [
@@ -63,6 +65,24 @@ impl ExpiringBytes {
             bucket.latest_s.store(0, Relaxed);
         }
         self.opened_s.store(opened_s, Release);
+    }
+
+    /// Everything it knows, for the books of a stopped cache.
+    pub(crate) fn words(&self) -> [u32; WORDS] {
+        std::array::from_fn(|n| match n {
+            0 => self.opened_s.load(Acquire),
+            n if n % 2 == 1 => self.buckets[n / 2].bytes.load(Acquire),
+            n => self.buckets[n / 2 - 1].latest_s.load(Relaxed),
+        })
+    }
+
+    /// Takes over what another's `words` said. The caller alone holds the segment.
+    pub(crate) fn set_words(&self, words: &[u32; WORDS]) {
+        self.opened_s.store(words[0], Release);
+        for (bucket, pair) in self.buckets.iter().zip(words[1..].chunks_exact(2)) {
+            bucket.bytes.store(pair[0], Relaxed);
+            bucket.latest_s.store(pair[1], Relaxed);
+        }
     }
 
     /// An item of `bytes` that expires at `expires_s` was appended, or was given this expiry.
@@ -170,6 +190,18 @@ mod tests {
         assert_eq!(expiring.expired(OPENED_S + 10), 1000);
         assert_eq!(expiring.next_s(OPENED_S + 10), Some(OPENED_S + 86_400));
         assert_eq!(expiring.next_s(OPENED_S + 86_400), None);
+    }
+
+    #[test]
+    fn its_words_say_everything() {
+        let expiring = ExpiringBytes::new(OPENED_S);
+        expiring.add(OPENED_S + 10, 1000);
+        expiring.add(OPENED_S + 86_400, 7);
+        let again = ExpiringBytes::default();
+        again.set_words(&expiring.words());
+        assert_eq!(again.words(), expiring.words());
+        assert_eq!(again.expired(OPENED_S + 10), 1000);
+        assert_eq!(again.expired(OPENED_S + 86_400), 1007);
     }
 
     #[test]

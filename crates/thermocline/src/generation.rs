@@ -78,6 +78,31 @@ impl Generations {
         }
     }
 
+    /// Oldest and youngest number, and bytes put since the youngest began: the books of a stopped cache.
+    pub(crate) fn words(&self) -> [u64; 3] {
+        [self.min_seq.into(), self.max_seq.into(), self.put_bytes]
+    }
+
+    /// What `words` said, with main segments of these generations. None: it cannot be.
+    pub(crate) fn from_words(
+        words: [u64; 3],
+        capacity_bytes: u64,
+        main: &[u32],
+    ) -> Option<Generations> {
+        let mut generations = Generations::new(capacity_bytes);
+        generations.min_seq = u32::try_from(words[0]).ok()?;
+        generations.max_seq = u32::try_from(words[1]).ok()?;
+        generations.put_bytes = words[2];
+        let told_apart = generations.max_seq.checked_sub(generations.min_seq)?;
+        if told_apart as usize >= GENERATIONS_MAX {
+            return None;
+        }
+        for &generation in main {
+            generations.open_main_as(generation);
+        }
+        Some(generations)
+    }
+
     /// The youngest generation: the "now" of the policy and of the ghosts' epochs.
     pub fn now(&self) -> u32 {
         self.max_seq

@@ -74,6 +74,21 @@ impl Ghosts {
         self.lines() * LINE_BYTES
     }
 
+    /// The table's words, line by line: the books of a stopped cache.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        let words = self.lines.iter().flat_map(|line| &line.words);
+        words.map(|word| word.load(Relaxed))
+    }
+
+    /// A table of `lines` lines made of what `words` said. None: there are too few. Every word is a legal one.
+    pub(crate) fn from_words(lines: u64, mut words: impl FnMut() -> Option<u64>) -> Option<Ghosts> {
+        let ghosts = Ghosts::new(lines);
+        for word in ghosts.lines.iter().flat_map(|line| &line.words) {
+            word.store(words()?, Relaxed);
+        }
+        Some(ghosts)
+    }
+
     /// Remembers an evicted key. `epoch` is the generation of the segment it was evicted from, `now` the
     /// youngest generation. May forget the line's longest remembered key, and all of it that is too old.
     pub fn insert(&self, hash: u64, epoch: u32, now: u32) {

@@ -6,6 +6,7 @@ mod async_load;
 mod cache;
 mod clock;
 pub mod codec;
+mod collapse;
 mod compress;
 mod config;
 mod curve;
@@ -19,6 +20,7 @@ pub mod fuzzing;
 mod generation;
 mod ghost;
 mod hash;
+mod image;
 mod index;
 mod item;
 mod loader;
@@ -42,15 +44,18 @@ mod typed;
 mod writer;
 
 pub use cache::{
-    Cache, Change, DictionaryUse, Expiry, Guard, Keys, Lease, Marks, Meta, Mode, NewValue,
-    ReadSink, Removal, Scan, SetOptions, Stats, Stored, Tiers, Updated, View, Want, Writer,
+    Cache, Change, DictionaryUse, Expiry, Guard, Kept, Keys, Lease, Marks, Meta, Mode, NewValue,
+    Pages, ReadSink, Removal, Scan, SetOptions, Start, Stats, Stored, Tiers, Updated, View, Want,
+    Writer,
 };
 pub use clock::Clock;
+pub use collapse::{CollapseStats, STALL_BOUNDS_US};
 pub use compress::CompressMode;
 #[doc(hidden)]
 pub use config::Shape;
 pub use config::{
-    Cause, Config, Departure, Listener, PageMode, PressureListener, KEY_MAX, MEMORY_MIN,
+    Cause, Config, Departure, Listener, Numa, PageBytes, PageMode, PressureListener, KEY_MAX,
+    MEMORY_MIN, PAGE_MODES,
 };
 pub use curve::{CurvePoint, Estimate, MissRatioCurve};
 pub use entry::Entry;

@@ -12,6 +12,8 @@
 //!
 //! Must hold: at most one state change at a time a segment; a Free segment has no slot pointing into it.
 
+mod warm;
+
 use crate::expiry::ExpiringBytes;
 use crate::location::{Place, Tier, UNIT_BYTES};
 use crate::mem::{ExtentId, Extents, EXTENT_BYTES};
@@ -265,6 +267,11 @@ impl Segments {
         self.free.load(Ordering::Relaxed) as usize
     }
 
+    /// Segments that the address space has room for.
+    pub(crate) fn places(&self) -> usize {
+        self.table.len()
+    }
+
     /// Segments that exist, free or not.
     pub(crate) fn owned(&self) -> usize {
         self.owned.load(Ordering::Relaxed) as usize
@@ -331,6 +338,8 @@ impl Segments {
 
     /// Leaves so much free budget to others from now on.
     pub(crate) fn withhold(&self, bytes: u64) {
+        // Of memory that never goes back nothing can be kept for others.
+        let bytes = if self.extents.gives_back() { bytes } else { 0 };
         self.withheld_bytes.store(bytes, Ordering::Relaxed);
     }
 
@@ -338,30 +347,29 @@ impl Segments {
         self.withheld_bytes.load(Ordering::Relaxed)
     }
 
-    /// Segments that free budget and address space would still give, and the extent touched ahead.
+    /// Segments that free budget and address space would still give, and the extents touched ahead.
     pub(crate) fn could_add(&self) -> usize {
         let budget = self
             .extents
             .budget_free()
             .saturating_sub(self.withheld_bytes());
-        let extents = (budget / EXTENT_BYTES as u64)
-            .min((self.extents.capacity() - self.extents.taken()) as u64);
-        let segments =
-            (extents as usize + usize::from(self.extents.has_warm())) * self.per_extent();
+        let extents = (budget / EXTENT_BYTES as u64).min(u64::from(self.extents.room()));
+        let segments = (extents as usize + self.extents.warm() as usize) * self.per_extent();
         segments.min(self.most.saturating_sub(self.owned()))
     }
 
-    /// Bytes that segments may still take: what the budget has left, within `most`.
+    /// Bytes that segments may still take: what the budget has left and what was touched ahead, within
+    /// `most`.
     pub(crate) fn room_bytes(&self) -> u64 {
         let unmade = self.most.saturating_sub(self.owned()) as u64;
-        self.extents
-            .budget_free()
-            .min(unmade.saturating_mul(self.bytes as u64))
+        let warm = u64::from(self.extents.warm()) * EXTENT_BYTES as u64;
+        let left = self.extents.budget_free() + warm;
+        left.min(unmade.saturating_mul(self.bytes as u64))
     }
 
     /// The extent touched ahead has been taken and there is budget for another.
     pub(crate) fn wants_warm(&self) -> bool {
-        !self.extents.has_warm() && self.could_add() > 0
+        self.extents.warm() == 0 && self.could_add() > 0
     }
 
     fn add_extent(&self, books: &mut Books) -> Option<()> {
@@ -415,6 +423,9 @@ impl Segments {
     pub(crate) fn give_back_extent(&self) -> bool {
         if self.extents.drop_warm() {
             return true;
+        }
+        if !self.extents.gives_back() {
+            return false;
         }
         let per = self.per_extent() as u16;
         let extent = {

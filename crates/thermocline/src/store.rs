@@ -6,6 +6,8 @@
 //! Must hold: whoever takes a slot out of the index, or turns it to another place, buries the bytes the
 //! slot pointed to, once.
 
+mod warm;
+
 use crate::clock::Time;
 use crate::compress::{Compress, CompressMode};
 use crate::config::{Cause, Config, Listener};

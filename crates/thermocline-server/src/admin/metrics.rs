@@ -42,6 +42,21 @@ impl Text {
         self.put(&format!("thermocline_{name}_total"), true, help, value);
     }
 
+    /// `counts` has one bucket more than there are bounds: what is above the last.
+    fn histogram(&mut self, name: &str, help: &str, bounds: &[f64], counts: &[u64], sum: f64) {
+        let name = format!("thermocline_{name}");
+        let mut text = format!("# HELP {name} {help}\n# TYPE {name} histogram\n");
+        let mut below = 0;
+        for (bound, count) in bounds.iter().zip(counts) {
+            below += count;
+            text += &format!("{name}_bucket{{le=\"{bound}\"}} {below}\n");
+        }
+        let all: u64 = counts.iter().sum();
+        text +=
+            &format!("{name}_bucket{{le=\"+Inf\"}} {all}\n{name}_sum {sum}\n{name}_count {all}\n");
+        self.0 += &text;
+    }
+
     fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.put(&format!("thermocline_{name}"), false, help, value);
     }
@@ -68,15 +83,63 @@ fn process(out: &mut Text, shared: &Shared) {
         "Largest resident memory so far (VmHWM).",
         peak,
     );
-    if let Some((huge, touched)) = pages::huge_and_resident_bytes(shared.cache.item_address_range())
-    {
-        out.gauge(
-            "pages_huge_bytes",
-            "Item memory on huge pages (AnonHugePages).",
-            huge,
-        );
-        out.gauge("pages_resident_bytes", "Item memory resident.", touched);
+    pressure(out, shared);
+    let pages = shared.cache.pages();
+    for (name, help, value) in pages::rows(&pages) {
+        out.gauge(name, help, value);
     }
+    collapse(out, &pages.collapse);
+    out.counter(
+        "pages_refusals",
+        "Times the memory file's file system was full.",
+        pages.refusals,
+    );
+}
+
+fn pressure(out: &mut Text, shared: &Shared) {
+    let totals = shared.pressure.totals();
+    out.gauge(
+        "pressure_level",
+        "Memory pressure: 0 calm, 1 tight, 2 critical.",
+        totals.level,
+    );
+    out.counter(
+        "pressure_reactions",
+        "Times memory was given back early.",
+        totals.reactions,
+    );
+    out.counter(
+        "pressure_given_back_bytes",
+        "Budget given back under pressure.",
+        totals.given_back,
+    );
+    out.counter(
+        "pressure_taken_again_bytes",
+        "Budget taken again when calm.",
+        totals.taken_again,
+    );
+}
+
+/// The stalls that making pages huge may have cost a thread that touched them.
+fn collapse(out: &mut Text, stats: &thermocline::CollapseStats) {
+    out.counter(
+        "pages_collapsed",
+        "Extents made huge in the background.",
+        stats.collapsed,
+    );
+    out.counter(
+        "pages_collapse_failed",
+        "Tries the kernel refused.",
+        stats.failed,
+    );
+    let buckets = thermocline::STALL_BOUNDS_US.map(|us| us as f64 / 1e6);
+    out.histogram(
+        "pages_collapse_stall_seconds",
+        "How long one collapse took.",
+        &buckets,
+        &stats.stalls,
+        stats.stall_us as f64 / 1e6,
+    );
 }
 
 fn connections(out: &mut Text, shared: &Shared) {

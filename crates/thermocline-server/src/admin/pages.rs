@@ -20,6 +20,7 @@ thermocline
 /metrics     counters and gauges for Prometheus
 /healthz     200 while the process runs
 /readyz      200 while clients are served, 503 while stopping
+/pressure    what memory pressure there was in the last ten minutes, and what was done, as JSON
 /stats       memcached's stats and the cache's own, as JSON
 /mrc         the live miss-ratio curve, as JSON
 /tiers       what lies hot and what compressed, dictionaries, costs, as JSON
@@ -51,6 +52,7 @@ pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>>
             }
         },
         "/stats" => json_page(&all_stats(shared)),
+
         "/mrc" => match mrc::page(shared) {
             Some(curve) => json_page(&curve),
             None => page(
@@ -60,6 +62,7 @@ pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>>
             ),
         },
         "/tiers" => json_page(&stats::tiers::object(&shared.cache.tiers())),
+        "/pressure" => json_page(&shared.pressure.to_json()),
         "/keys/hot" | "/keys/big" if !shared.settings.allow_dump => {
             page(StatusCode::FORBIDDEN, TEXT, "allow_dump is off\n".into())
         }
@@ -109,6 +112,7 @@ fn all_stats(shared: &Shared) -> Value {
         "general": object(stats::general(shared)),
         "settings": object(stats::settings(shared)),
         "cache": metrics::cache_object(shared),
+        "pages": object(stats::pages(shared)),
         "reserved_bytes": {
             "base": reserve.base,
             "workers": reserve.workers,

@@ -40,6 +40,7 @@ impl Conversation {
         let lines = match what {
             None => stats::general(&shared),
             Some(b"settings") => stats::settings(&shared),
+            Some(b"pages") => stats::pages(&shared),
             Some(b"items") => stats::items(&shared),
             Some(b"slabs") => stats::slabs(&shared),
             Some(b"sizes") => vec![("sizes_status".into(), "disabled".into())],

@@ -27,36 +27,64 @@ pub fn default_memory_bytes() -> u64 {
 
 /// The tightest limit on the way from our control group to the root, version 2 and version 1.
 fn limit_bytes(root: &Path) -> Option<u64> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    groups
-        .lines()
-        .filter_map(|line| group_limit(root, line))
-        .min()
+    let groups = memory_groups(root);
+    groups.iter().filter_map(MemoryGroup::limit).min()
+}
+
+/// A control group with a memory controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryGroup {
+    /// 1 or 2.
+    pub version: u8,
+    pub path: PathBuf,
+}
+
+impl MemoryGroup {
+    /// Its limit now, bytes: of `memory.high` and `memory.max` the smaller. None: it has none.
+    pub fn limit(&self) -> Option<u64> {
+        let files: &[&str] = match self.version {
+            1 => &["memory.limit_in_bytes"],
+            _ => &["memory.high", "memory.max"],
+        };
+        let limit = |file: &&str| -> Option<u64> {
+            let text = fs::read_to_string(self.path.join(file)).ok()?;
+            let limit = text.trim().parse().ok()?;
+            (limit > 0 && limit < UNLIMITED).then_some(limit)
+        };
+        files.iter().filter_map(limit).min()
+    }
+}
+
+/// Our control group and those above it, as far as we can see them: their limits all bind us.
+pub fn memory_groups(root: &Path) -> Vec<MemoryGroup> {
+    let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    text.lines()
+        .flat_map(|line| chain(root, line).unwrap_or_default())
+        .collect()
 }
 
 /// One line of /proc/self/cgroup: `0::/path` is version 2, `4:memory:/path` version 1.
-fn group_limit(root: &Path, line: &str) -> Option<u64> {
+fn chain(root: &Path, line: &str) -> Option<Vec<MemoryGroup>> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    let (mount, file) = match controllers {
-        "" => ("sys/fs/cgroup", "memory.max"),
-        list if list.split(',').any(|name| name == "memory") => {
-            ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
-        }
+    let (version, mount) = match controllers {
+        "" => (2, "sys/fs/cgroup"),
+        list if list.split(',').any(|name| name == "memory") => (1, "sys/fs/cgroup/memory"),
         _ => return None,
     };
     let mount = root.join(mount);
-    let mut group: PathBuf = mount.join(path.trim_start_matches('/'));
-    let mut tightest = None;
+    let mut path: PathBuf = mount.join(path.trim_start_matches('/'));
+    let mut groups = Vec::new();
     // In a container the path named is often not visible; its parents, down to the mount itself, are.
     loop {
-        let limit = fs::read_to_string(group.join(file))
-            .ok()
-            .and_then(|text| text.trim().parse::<u64>().ok())
-            .filter(|&limit| limit > 0 && limit < UNLIMITED);
-        tightest = tightest.into_iter().chain(limit).min();
-        if group == mount || !group.pop() {
-            return tightest;
+        if path.is_dir() {
+            groups.push(MemoryGroup {
+                version,
+                path: path.clone(),
+            });
+        }
+        if path == mount || !path.pop() {
+            return Some(groups);
         }
     }
 }
@@ -94,6 +122,26 @@ mod tests {
             ],
         );
         assert_eq!(limit_bytes(&root), Some(1_000_000));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn memory_high_binds_as_well_and_groups_are_listed_from_ours_up() {
+        let root = tree(
+            "high",
+            &[
+                ("proc/self/cgroup", "0::/a/b\n"),
+                ("sys/fs/cgroup/a/memory.max", "1000000\n"),
+                ("sys/fs/cgroup/a/b/memory.high", "700000\n"),
+            ],
+        );
+        assert_eq!(limit_bytes(&root), Some(700_000));
+        let names: Vec<PathBuf> = memory_groups(&root)
+            .into_iter()
+            .map(|group| group.path)
+            .collect();
+        let group = root.join("sys/fs/cgroup");
+        assert_eq!(names, [group.join("a/b"), group.join("a"), group]);
         fs::remove_dir_all(root).unwrap();
     }
 

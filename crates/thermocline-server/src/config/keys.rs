@@ -53,9 +53,23 @@ pub static KEYS: &[Key] = &[
         |s, v| { s.memory = parse_size(v)?; Ok(()) }, |s| quoted(show_size(s.memory))),
     Key::new("memory_max", "SIZE", "Memory that cache_memlimit may grow the cache to [default: twice memory]",
         |s, v| { s.memory_max = optional(v, parse_size)?; Ok(()) }, |s| quoted(s.memory_max.map_or_else(|| "none".into(), show_size))),
-    Key::new("page_mode", "base|thp", "Page size asked of the kernel; the banner says what was got [default: thp]",
-        |s, v| { s.page_mode = choice(v, &[("base", PageMode::Base), ("thp", PageMode::Thp)])?; Ok(()) },
-        |s| quoted(match s.page_mode { PageMode::Base => "base", PageMode::Thp => "thp" })),
+    Key::new("memory_min", "SIZE", "Under pressure memory is given back down to this [default: a quarter of memory]",
+        |s, v| { s.memory_min = optional(v, parse_size)?; Ok(()) }, |s| quoted(s.memory_min.map_or_else(|| "none".into(), show_size))),
+    Key::new("pressure", "BOOL", "Give memory back when the control group or the machine is short of it [default: true]",
+        |s, v| { s.pressure = boolean(v)?; Ok(()) }, |s| s.pressure.to_string()),
+    Key::new("page_mode", "auto|base|thp|collapse|hugetlb-2m|hugetlb-1g|shmem", "Pages asked of the kernel; banner, stats pages and metrics say what was got [default: auto]",
+        |s, v| { s.page_mode = choice(v, &thermocline::PAGE_MODES)?; Ok(()) },
+        |s| quoted(s.page_mode.name())),
+    Key::new("memory_dir", "DIR|none", "With page_mode shmem: where the memory file lies, on tmpfs or hugetlbfs [default: none, a nameless file]",
+        |s, v| { s.memory_dir = path(v); Ok(()) }, |s| show_path(&s.memory_dir)),
+    Key::new("memory_lock", "BOOL", "Lock the cache's pages in memory as they come (mlock) [default: false]",
+        |s, v| { s.memory_lock = boolean(v)?; Ok(()) }, |s| s.memory_lock.to_string()),
+    Key::new("numa", "none|bind:N,..|interleave:N,..", "NUMA nodes the cache's memory lies on, for example interleave:0,1 [default: none]",
+        |s, v| { s.numa = numa(v)?; Ok(()) }, |s| quoted(show_numa(&s.numa))),
+    Key::new("collapse_percent", "N", "Percent of the time that making pages huge in the background may take; 0 never [default: 2]",
+        |s, v| { s.collapse_percent = number(v, 0, 50)? as u32; Ok(()) }, |s| s.collapse_percent.to_string()),
+    Key::new("prefault", "BOOL", "Touch all memory before serving [default: false]",
+        |s, v| { s.prefault = boolean(v)?; Ok(()) }, |s| s.prefault.to_string()),
     Key::new("compress", "auto|on|off", "Compress what the hot tier evicts: where it pays, always, never [default: off]",
         |s, v| { s.compress = choice(v, &[("auto", CompressMode::Auto), ("on", CompressMode::On), ("off", CompressMode::Off)])?; Ok(()) },
         |s| quoted(tiers::mode_name(s.compress))),
@@ -182,6 +196,37 @@ fn choice<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
             format!("{text:?} must be one of: {}", names.join(", "))
         })
+}
+
+fn numa(text: &str) -> Result<Numa, String> {
+    let wrong = || {
+        format!("{text:?} must be none, bind:NODES or interleave:NODES, for example interleave:0,1")
+    };
+    if matches!(text, "" | "none") {
+        return Ok(Numa::Default);
+    }
+    let (policy, nodes) = text.split_once(':').ok_or_else(wrong)?;
+    let nodes: Result<Vec<u32>, String> = nodes
+        .split(',')
+        .map(|node| number(node, 0, 63).map(|node| node as u32))
+        .collect();
+    match policy {
+        "bind" => Ok(Numa::Bind(nodes?)),
+        "interleave" => Ok(Numa::Interleave(nodes?)),
+        _ => Err(wrong()),
+    }
+}
+
+fn show_numa(numa: &Numa) -> String {
+    let list = |nodes: &[u32]| {
+        let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
+        nodes.join(",")
+    };
+    match numa {
+        Numa::Bind(nodes) => format!("bind:{}", list(nodes)),
+        Numa::Interleave(nodes) => format!("interleave:{}", list(nodes)),
+        _ => "none".into(),
+    }
 }
 
 fn optional<T>(text: &str, parse: fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {

@@ -242,7 +242,7 @@ impl Dialect {
             'c' => set(settings, "connections_max", value)?,
             'v' => self.verbose += 1,
             'P' => settings.pid_file = Some(value.into()),
-            'L' => settings.page_mode = PageMode::Thp,
+            'L' => settings.page_mode = PageMode::Auto,
             'D' => {
                 set(settings, "detail_delimiter", value)?;
                 settings.detail = true;

@@ -12,12 +12,13 @@ pub mod memcached;
 mod size;
 mod suggest;
 
-pub use cgroup::default_memory_bytes;
+pub use cgroup::{default_memory_bytes, memory_groups, MemoryGroup};
 pub use keys::{key, Key, KEYS};
 pub use layers::{flags, resolve, ConfigError, Layers};
 pub use listen::Listen;
 pub use size::{parse_duration_s, parse_size, show_size};
 pub use suggest::nearest;
+pub use thermocline::{Numa, PageMode};
 
 use std::path::PathBuf;
 
@@ -25,16 +26,13 @@ use std::path::PathBuf;
 const BUFFER_POOL_BYTES_MIN: u64 = 4 << 20;
 const BUFFER_POOL_SHARE: u64 = 64;
 
+/// Under pressure a cache keeps this share of its memory, unless the operator says otherwise.
+const MEMORY_MIN_SHARE: u64 = 4;
+
 /// memcached's own default: 1 MiB, its item header included.
 pub const ITEM_SIZE_MAX_DEFAULT: u64 = 1 << 20;
 /// What memcached charges to an item beside its key and value: with it, the largest value stored is the same as there.
 pub const ITEM_HEADER_BYTES: u64 = 56;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PageMode {
-    Base,
-    Thp,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFormat {
@@ -48,8 +46,20 @@ pub struct Settings {
     pub memory: u64,
     /// Bytes up to which `cache_memlimit` may grow the cache; None means twice `memory`.
     pub memory_max: Option<u64>,
+    /// Bytes: under pressure the budget is made smaller down to this; None means a quarter of `memory`.
+    pub memory_min: Option<u64>,
+    /// Give memory back under pressure.
+    pub pressure: bool,
     pub page_mode: PageMode,
     pub compress: thermocline::CompressMode,
+    /// The directory of the memory file, for `shmem`.
+    pub memory_dir: Option<PathBuf>,
+    pub memory_lock: bool,
+    pub numa: Numa,
+    /// Percent of the time that making pages huge in the background may take.
+    pub collapse_percent: u32,
+    /// Touch all memory before serving.
+    pub prefault: bool,
     pub memcached: Vec<Listen>,
     pub http: Vec<Listen>,
     pub threads: usize,
@@ -99,8 +109,15 @@ impl Default for Settings {
         Settings {
             memory: default_memory_bytes(),
             memory_max: None,
-            page_mode: PageMode::Thp,
             compress: thermocline::CompressMode::Off,
+            memory_min: None,
+            pressure: true,
+            page_mode: PageMode::Auto,
+            memory_dir: None,
+            memory_lock: false,
+            numa: Numa::Default,
+            collapse_percent: 2,
+            prefault: false,
             memcached: vec![Listen::tcp("127.0.0.1:11211")],
             http: vec![Listen::tcp("127.0.0.1:9191")],
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -147,6 +164,11 @@ impl Settings {
         }
     }
 
+    /// How far pressure may shrink the budget, bytes.
+    pub fn memory_min_bytes(&self) -> u64 {
+        self.memory_min.unwrap_or(self.memory / MEMORY_MIN_SHARE)
+    }
+
     /// The largest value a key of this length may have, bytes.
     pub fn value_size_max(&self, key_bytes: usize) -> u64 {
         self.item_size_max
@@ -178,6 +200,9 @@ impl Settings {
                 show_size(self.item_size_max),
                 show_size(self.memory)
             ));
+        }
+        if self.memory_min.is_some_and(|min| min > self.memory) {
+            return Err("memory_min is above memory: lower it or leave it out".into());
         }
         if self.memory_max.is_some_and(|max| max < self.memory) {
             return Err("memory_max is below memory: leave it out or raise it".into());

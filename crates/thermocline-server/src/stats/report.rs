@@ -284,6 +284,34 @@ pub fn settings(shared: &Shared) -> Lines {
     lines
 }
 
+/// Which pages were asked for and what there is.
+pub fn pages(shared: &Shared) -> Lines {
+    let mut lines = Lines::new();
+    let pages = shared.cache.pages();
+    line(&mut lines, "page_mode_asked", pages.asked.name());
+    line(&mut lines, "page_mode", pages.mode.name());
+    if let Some(note) = &pages.note {
+        line(&mut lines, "page_mode_note", note);
+    }
+    if let Some(start) = crate::warm::describe(shared.cache.start()) {
+        line(&mut lines, "start", start);
+    }
+    for (name, _, value) in crate::pages::rows(&pages) {
+        match name.strip_suffix("_percent") {
+            Some(_) => line(&mut lines, name, format!("{value:.1}")),
+            None => line(&mut lines, name, value as u64),
+        }
+    }
+    line(&mut lines, "pages_collapsed", pages.collapse.collapsed);
+    line(&mut lines, "pages_collapse_failed", pages.collapse.failed);
+    line(
+        &mut lines,
+        "pages_collapse_stall_us",
+        pages.collapse.stall_us,
+    );
+    lines
+}
+
 /// One class: items of all sizes share all memory.
 pub fn items(shared: &Shared) -> Lines {
     let (stats, before) = (shared.cache.stats(), shared.stats_before());

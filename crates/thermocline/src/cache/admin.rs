@@ -1,7 +1,7 @@
 //! Operations on the whole cache: statistics, flush, budget, hot keys.
 
 use super::{Cache, Inner};
-use crate::config::{Config, PageMode, MEMORY_MIN};
+use crate::config::{Config, MEMORY_MIN};
 use crate::error::Error;
 use crate::metrics::Counter;
 use crate::models_switch::{mutant, Mutant};
@@ -130,6 +130,16 @@ impl Cache {
         self.inner.store.budget.limit_bytes()
     }
 
+    /// The smallest budget `set_memory` takes, bytes.
+    pub fn memory_min(&self) -> u64 {
+        self.inner.least_memory()
+    }
+
+    /// Charged to the budget now, bytes. More than `memory()` while memory is on its way back.
+    pub fn charged(&self) -> u64 {
+        self.inner.store.budget.charged_bytes()
+    }
+
     /// The largest budget `set_memory` takes, bytes.
     pub fn memory_max(&self) -> u64 {
         self.inner.memory_max
@@ -148,11 +158,6 @@ impl Cache {
     /// The time this cache goes by, milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> u64 {
         self.inner.store.time.now_ms()
-    }
-
-    /// The pages asked for.
-    pub fn page_mode(&self) -> PageMode {
-        self.inner.page_mode
     }
 
     /// First and last-plus-one address of the item memory, to look it up in the kernel's books.
@@ -287,13 +292,16 @@ impl Inner {
         probe.memory_max = Some(self.memory_max.max(bytes));
         probe.reserved_bytes = self.reserved_bytes;
         probe.check()?;
-        let least = MEMORY_MIN.max(8 * self.store.segments.bytes() as u64)
-            + self.reserved_bytes
-            + self.table_bytes;
+        let least = self.least_memory();
         if bytes > self.memory_max || bytes < least {
             return Err(Error::Config(format!(
                 "memory = {bytes} bytes: between {least} and memory_max = {} bytes",
                 self.memory_max
+            )));
+        }
+        if !self.store.segments.extents().gives_back() {
+            return Err(Error::Config(format!(
+                "memory = {bytes} bytes: with page_mode = hugetlb-1g the budget is fixed at the start"
             )));
         }
         let grows = bytes > self.store.budget.limit_bytes();
@@ -304,6 +312,12 @@ impl Inner {
         }
         self.store.refresh_capacity();
         Ok(())
+    }
+
+    fn least_memory(&self) -> u64 {
+        MEMORY_MIN.max(8 * self.store.segments.bytes() as u64)
+            + self.reserved_bytes
+            + self.table_bytes
     }
 
     /// Raises the mark. Under the reclaim lock, so that no old item is carried to a young segment meanwhile.

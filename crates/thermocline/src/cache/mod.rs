@@ -9,6 +9,7 @@ mod large;
 mod lease;
 mod observe;
 mod options;
+mod pages;
 mod read;
 mod scan;
 mod short;
@@ -16,30 +17,35 @@ mod tiers;
 mod update;
 mod value;
 mod version;
+mod warm;
 mod write;
 
 pub use admin::Stats;
 pub use large::Writer;
 pub use lease::Lease;
 pub use options::{Expiry, Mode, SetOptions, Stored};
+pub use pages::Pages;
 pub(crate) use scan::Heat;
 pub use scan::{Keys, Removal, Scan};
 pub use tiers::{DictionaryUse, Tiers};
 pub use update::{Change, NewValue, Updated, View};
 pub use value::{Guard, Marks, Meta, ReadSink, Want};
+pub use warm::{Kept, Start};
 
 use crate::clock::Time;
+use crate::collapse::{Collapser, Collapses};
 use crate::compress::{CompressMode, Press};
-use crate::config::{Config, PressureListener};
+use crate::config::{Config, PageMode, PressureListener};
 use crate::curve::BYTES_MAX;
 use crate::error::Error;
 use crate::index::{Index, NewIndexError};
-use crate::mem::{Budget, Domain, Extents, Grain, Region, EXTENT_BYTES};
+use crate::mem::{Budget, Domain, Extents, Grain, Region};
 use crate::reclaim::{Background, Bell, Reclaim, Work};
 use crate::segment::{first_birth, Segments};
 use crate::sketch::HotKeys;
 use crate::store::{Parts, Store};
 use crate::sync::{AtomicU64, Mutex, Ordering};
+use pages::Backings;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,8 +58,14 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Cache {
     pub(crate) inner: Arc<Inner>,
-    /// Dropped with the last handle: stops the thread.
-    _background: Arc<Option<Background>>,
+    /// Dropped with the last handle: stops the threads.
+    _threads: Arc<Threads>,
+}
+
+#[derive(Default)]
+struct Threads {
+    _background: Option<Background>,
+    _collapser: Option<Collapser>,
 }
 
 pub(crate) struct Inner {
@@ -67,7 +79,13 @@ pub(crate) struct Inner {
     /// Lent to the embedder at the moment.
     leased_bytes: AtomicU64,
     table_bytes: u64,
+    page_mode_asked: crate::config::PageMode,
     page_mode: crate::config::PageMode,
+    page_note: Option<String>,
+    pub(super) start: Start,
+    identity: Option<crate::mem::kept::Identity>,
+    regions_bytes: u64,
+    collapses: Arc<Collapses>,
     hot: Option<Mutex<HotKeys>>,
     bell: Option<Arc<Bell>>,
     pressure_listener: Option<PressureListener>,
@@ -91,15 +109,27 @@ impl Cache {
     /// almost no memory yet.
     pub fn new(config: Config) -> Result<Cache, Error> {
         config.check()?;
+        config.check_pages()?;
         let bell = config.background.then(Bell::new);
-        let inner = Arc::new(Inner::new(&config, bell.clone())?);
+        let inner = Arc::new(Inner::open(&config, bell.clone())?);
         let background = match bell {
             Some(bell) => Some(Background::start(inner.clone(), bell)?),
             None => None,
         };
+        let collapser = match inner.collapses_in_background(&config) {
+            true => Some(Collapser::start(
+                inner.clone(),
+                inner.collapses.clone(),
+                config.collapse_percent,
+            )?),
+            false => None,
+        };
         Ok(Cache {
             inner,
-            _background: Arc::new(background),
+            _threads: Arc::new(Threads {
+                _background: background,
+                _collapser: collapser,
+            }),
         })
     }
 }
@@ -113,7 +143,8 @@ impl Cache {
         config.threads = 1;
         config.curve = false;
         let budget = Arc::new(Budget::new(1 << 30));
-        let region = Region::reserve(EXTENT_BYTES, Grain::Items, false).expect("an array");
+        let region =
+            Region::reserve(crate::mem::EXTENT_BYTES, Grain::Items, false).expect("an array");
         let segments = Segments::new(
             Extents::new(region, budget.clone()),
             1 << 10,
@@ -124,10 +155,10 @@ impl Cache {
             words: 8,
             slab_bytes: 640,
             region_bytes: 6400,
-            huge: false,
         };
+        let backing = crate::mem::Backing::anonymous(false);
         let domain = Domain::global();
-        let index = Index::with_geometry(domain, budget.clone(), geometry);
+        let index = Index::with_geometry(domain, budget.clone(), geometry, &backing);
         let parts = Parts {
             domain,
             budget,
@@ -144,7 +175,13 @@ impl Cache {
             reserved_bytes: 0,
             leased_bytes: AtomicU64::new(0),
             table_bytes: 0,
+            page_mode_asked: config.page_mode,
             page_mode: config.page_mode,
+            page_note: None,
+            start: Start::Cold,
+            identity: None,
+            regions_bytes: 0,
+            collapses: Arc::default(),
             hot: None,
             bell: None,
             pressure_listener: None,
@@ -152,18 +189,21 @@ impl Cache {
         };
         Cache {
             inner: Arc::new(inner),
-            _background: Arc::new(None),
+            _threads: Arc::default(),
         }
     }
 }
 
 impl Inner {
-    fn new(config: &Config, bell: Option<Arc<Bell>>) -> Result<Inner, Error> {
+    fn new(
+        config: &Config,
+        bell: Option<Arc<Bell>>,
+        backings: &Backings,
+        seed: u64,
+    ) -> Result<Inner, Error> {
         let time = Time::new(config.clock.clone());
-        let seed = config.seed.unwrap_or_else(crate::hash::random_seed);
         let budget = Arc::new(Budget::new(config.memory));
-        let huge = config.page_mode == crate::config::PageMode::Thp;
-        let segments = new_segments(config, &budget, &time, huge)?;
+        let segments = new_segments(config, &budget, &time, backings)?;
         let hot = config.hot_keys.then(|| Mutex::new(HotKeys::default()));
         let hot_bytes = hot.as_ref().map_or(0, |_| HotKeys::bytes());
         let curve_bytes = if config.curve { BYTES_MAX } else { 0 };
@@ -182,10 +222,15 @@ impl Inner {
         let domain = Domain::global();
         let memory_max = config.memory_max();
         let index =
-            Index::new(domain, budget.clone(), memory_max, huge).map_err(|error| match error {
-                NewIndexError::Os(error) => Error::Io(error),
-                NewIndexError::NoRoom => too_small("the index directory"),
+            Index::new(domain, budget.clone(), memory_max, &backings.index).map_err(|error| {
+                match error {
+                    NewIndexError::Os(error) => Error::Io(error),
+                    NewIndexError::NoRoom => too_small("the index directory"),
+                }
             })?;
+        if !pages::take_whole_pages(segments.extents()) {
+            return Err(too_small("the pages of 1 GiB that were to be had"));
+        }
         let parts = Parts {
             domain,
             budget,
@@ -202,12 +247,27 @@ impl Inner {
             reserved_bytes: config.reserved_bytes,
             leased_bytes: AtomicU64::new(0),
             table_bytes,
-            page_mode: config.page_mode,
+            page_mode_asked: config.page_mode,
+            page_mode: backings.mode,
+            page_note: backings.note.clone(),
+            start: backings.start.clone(),
+            identity: backings.identity,
+            regions_bytes: backings.regions_bytes,
+            collapses: Arc::default(),
             hot,
             bell,
             pressure_listener: config.pressure_listener.clone(),
             loads: crate::flight::Loads::new(),
         })
+    }
+
+    /// Whether small pages are to be made huge: where the mode leaves some, and the kernel can.
+    fn collapses_in_background(&self, config: &Config) -> bool {
+        let leaves_some = matches!(
+            self.page_mode,
+            PageMode::Thp | PageMode::Collapse | PageMode::Shmem
+        );
+        config.background && config.collapse_percent > 0 && leaves_some
     }
 
     /// After a write: wakes the thread if room is short, or does its chores where there is none.
@@ -249,10 +309,9 @@ fn new_segments(
     config: &Config,
     budget: &Arc<Budget>,
     time: &Time,
-    huge: bool,
+    backings: &Backings,
 ) -> Result<Segments, Error> {
-    let bytes = config.memory_max().next_multiple_of(EXTENT_BYTES as u64) as usize;
-    let region = Region::reserve(bytes, Grain::Items, huge)?;
+    let region = Region::map(backings.item_bytes, Grain::Items, &backings.items)?;
     let segment_bytes = config.segment_bytes();
     let birth = first_birth(time.now_ms(), segment_bytes);
     let extents = Extents::new(region, budget.clone());

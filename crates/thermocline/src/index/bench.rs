@@ -50,7 +50,8 @@ impl Bench {
     fn new(items: u64) -> Bench {
         let memory = items * (ITEM_BYTES as u64 + 12);
         let budget = Arc::new(Budget::new(1 << 40));
-        let index = Index::new(Domain::global(), budget, memory, true).unwrap();
+        let index =
+            Index::new(Domain::global(), budget, memory, &Backing::anonymous(true)).unwrap();
         let bytes = (items as usize * ITEM_BYTES).next_multiple_of(EXTENT_BYTES);
         let arena = Region::reserve(bytes, Grain::Items, true).unwrap();
         let bench = Bench {
@@ -181,7 +182,7 @@ fn restructuring() {
     let items: u64 = items.unwrap_or(10_000_000);
     let budget = Arc::new(Budget::new(1 << 40));
     let memory = items * (ITEM_BYTES as u64 + 12);
-    let index = Index::new(Domain::global(), budget, memory, true).unwrap();
+    let index = Index::new(Domain::global(), budget, memory, &Backing::anonymous(true)).unwrap();
     let hash_of = |n: u64| hash_bytes(&key_bytes(n));
     let rehash = |place: Place| Some(hash_of(place.raw() - 1));
     let done = || {

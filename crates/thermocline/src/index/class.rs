@@ -11,6 +11,7 @@
 use super::slab::{Pool, SlabId};
 use super::unit::{block_lines, Block, LINE_BYTES, STEPS_MAX};
 use super::word::WordId;
+use crate::image::{In, Out};
 use crate::sync::{lock, AtomicU32, Mutex, Ordering::Relaxed};
 
 struct Class {
@@ -146,6 +147,42 @@ impl Classes {
             let slab = class.slabs.pop().expect("a class with blocks has a slab");
             self.pool.retire(slab, class.steps);
         }
+    }
+
+    pub(super) fn write(&self, out: &mut Out) {
+        for class in &self.classes {
+            let class = lock(class);
+            out.list(class.slabs.iter().map(|slab| slab.0));
+            out.list(class.holes.iter().map(|&hole| hole as u32));
+            out.u64(class.len as u64);
+        }
+    }
+
+    /// Takes over what `write` wrote; `end` slabs there are at most. Returns the slabs in use. None: what was
+    /// read cannot be.
+    pub(super) fn read(&self, end: usize, from: &mut In<'_>) -> Option<Vec<u32>> {
+        let mut used = Vec::new();
+        for class in &self.classes {
+            let mut class = lock(class);
+            let slabs = from.ids(end)?;
+            let per_slab = self.per_slab(class.steps);
+            let holes = from.ids(slabs.len() * per_slab)?;
+            let last = (slabs.len() * per_slab) as u64;
+            // The last slab is begun.
+            let first = (slabs.len().saturating_sub(1) * per_slab) as u64;
+            let least = first + u64::from(!slabs.is_empty());
+            class.len = from.within(least..last + 1)? as usize;
+            if holes.iter().any(|&hole| hole as usize >= class.len) {
+                return None;
+            }
+            class.holes = holes.into_iter().map(|hole| hole as usize).collect();
+            for (rank, &slab) in slabs.iter().enumerate() {
+                self.ranks[slab as usize].store(rank as u32, Relaxed);
+            }
+            class.slabs = slabs.iter().copied().map(SlabId).collect();
+            used.extend(slabs);
+        }
+        Some(used)
     }
 
     /// Bytes of the slabs the classes have.

@@ -34,6 +34,7 @@ mod stats;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 mod unit;
+mod warm;
 mod word;
 mod write;
 
@@ -43,7 +44,7 @@ pub(crate) use stats::Stats as IndexStats;
 pub(crate) use write::Publish;
 
 use crate::location::Place;
-use crate::mem::{Budget, Domain, Extents, Grain, Region, EXTENT_BYTES};
+use crate::mem::{Backing, Budget, Domain, Extents, Grain, Region, EXTENT_BYTES};
 use crate::sync::AtomicU64;
 use class::Classes;
 use lock::Parking;
@@ -81,13 +82,11 @@ pub(crate) struct Geometry {
     /// Address space. Less than an extent: one piece, taken whole at the start and not charged
     /// (models).
     pub(crate) region_bytes: usize,
-    /// Ask for huge pages.
-    pub(crate) huge: bool,
 }
 
 impl Geometry {
     /// The sizes for a cache that may grow to `memory_max_bytes`.
-    pub(crate) fn for_memory(memory_max_bytes: u64, huge: bool) -> Geometry {
+    pub(crate) fn for_memory(memory_max_bytes: u64) -> Geometry {
         let words = (memory_max_bytes / BYTES_PER_WORD) as usize;
         // Address space only. Even caches of the smallest items have less than half of their memory
         // in the index.
@@ -100,14 +99,23 @@ impl Geometry {
                 256 << 10
             },
             region_bytes: (region as usize).next_multiple_of(EXTENT_BYTES),
-            huge,
         }
+    }
+
+    fn fine_bytes(&self) -> usize {
+        (self.words * FINE * 8).next_multiple_of(EXTENT_BYTES)
+    }
+
+    /// Bytes the index spans in a file of memory: its region, then the fine directory.
+    pub(crate) fn span_bytes(&self) -> u64 {
+        (self.region_bytes + self.fine_bytes()) as u64
     }
 }
 
 pub(crate) struct Index {
     words: usize,
-    huge: bool,
+    /// What the fine directory is mapped from.
+    fine_backing: Backing,
     budget: Arc<Budget>,
     /// The coarse directory lies at offset 0 of the classes' region.
     classes: Classes,
@@ -124,22 +132,24 @@ impl Index {
         domain: &'static Domain,
         budget: Arc<Budget>,
         memory_max_bytes: u64,
-        huge: bool,
+        backing: &Backing,
     ) -> Result<Index, NewIndexError> {
-        Index::with_geometry(domain, budget, Geometry::for_memory(memory_max_bytes, huge))
+        let geometry = Geometry::for_memory(memory_max_bytes);
+        Index::with_geometry(domain, budget, geometry, backing)
     }
 
     pub(crate) fn with_geometry(
         domain: &'static Domain,
         budget: Arc<Budget>,
         geometry: Geometry,
+        backing: &Backing,
     ) -> Result<Index, NewIndexError> {
         assert!(geometry.words > 0 && geometry.words % RUN == 0);
         let slabs = geometry.region_bytes / geometry.slab_bytes;
         let table_bytes = (slabs * 4 + std::mem::size_of::<Index>()) as u64;
         let directory_bytes = geometry.words * 8;
-        let region = Region::reserve(geometry.region_bytes, Grain::Index, geometry.huge)
-            .map_err(NewIndexError::Os)?;
+        let region =
+            Region::map(geometry.region_bytes, Grain::Index, backing).map_err(NewIndexError::Os)?;
         if !budget.try_charge(table_bytes) {
             return Err(NewIndexError::NoRoom);
         }
@@ -153,7 +163,7 @@ impl Index {
         };
         Ok(Index {
             words: geometry.words,
-            huge: geometry.huge,
+            fine_backing: backing.further(geometry.region_bytes as u64),
             budget,
             classes: Classes::new(pool),
             fine: OnceLock::new(),
@@ -201,8 +211,10 @@ impl Index {
         } else {
             bytes
         };
-        let made = Region::reserve(size, Grain::Index, self.huge)
-            .is_ok_and(|region| self.fine.set(region).is_ok());
+        let made = Region::map(size, Grain::Index, &self.fine_backing).is_ok_and(|region| {
+            let there = !self.fine_backing.must_ask() || region.supply(0, size);
+            there && self.fine.set(region).is_ok()
+        });
         if !made {
             self.budget.uncharge(bytes as u64);
         }

@@ -12,7 +12,7 @@ use super::models_switch::activate;
 use super::models_switch::Mutant::{self, *};
 use super::word::{split_hash, Word};
 use super::*;
-use crate::mem::Pin;
+use crate::mem::{Backing, Pin};
 use shuttle::thread;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -82,10 +82,14 @@ fn index_of(slabs: usize, keys: &[Key]) -> Arc<Index> {
         words: 1 << WORDS_LOG2,
         slab_bytes: 640,
         region_bytes: 640 * slabs,
-        huge: false,
     };
     let budget = Arc::new(Budget::new(1 << 30));
-    let index = Index::with_geometry(Domain::global(), budget, geometry);
+    let index = Index::with_geometry(
+        Domain::global(),
+        budget,
+        geometry,
+        &Backing::anonymous(false),
+    );
     let index = index.unwrap_or_else(|error| panic!("{error:?}"));
     for &key in keys {
         insert(&index, key);

@@ -109,6 +109,26 @@ impl Pool {
         self.slab_bytes
     }
 
+    /// Slabs that no class has; those in limbo too, so only when no reader is left.
+    pub(super) fn idle_slabs(&self) -> Vec<u32> {
+        let books = lock(&self.books);
+        let limbo = books.limbo.iter().map(|retired| retired.slab);
+        books
+            .free
+            .iter()
+            .copied()
+            .chain(limbo)
+            .map(|slab| slab.0)
+            .collect()
+    }
+
+    /// Takes over the extents and idle slabs of an index that another process had.
+    pub(super) fn take_over(&self, extents: &[u32], mut idle: Vec<u32>) {
+        idle.sort_unstable_by(|a, b| b.cmp(a));
+        self.extents.take_over(extents);
+        lock(&self.books).free = idle.into_iter().map(SlabId).collect();
+    }
+
     fn add_free(&self, books: &mut Books, offset: usize, bytes: usize) {
         let first = (offset / self.slab_bytes) as u32;
         for n in first..first + (bytes / self.slab_bytes) as u32 {

@@ -35,7 +35,13 @@ fn own_domain() -> &'static Domain {
 
 fn index_for(memory_bytes: u64) -> Index {
     let budget = Arc::new(Budget::new(1 << 40));
-    Index::new(own_domain(), budget, memory_bytes, true).unwrap()
+    Index::new(
+        own_domain(),
+        budget,
+        memory_bytes,
+        &Backing::anonymous(true),
+    )
+    .unwrap()
 }
 
 fn get(index: &Index, key: u32) -> Option<Place> {
@@ -273,7 +279,13 @@ fn shrinks_as_it_grew_and_gives_extents_back() {
 #[test]
 fn without_a_slab_it_fills_what_it_has_and_then_says_no_room() {
     let budget = Arc::new(Budget::new(EXTENT_BYTES as u64 + (64 << 10)));
-    let index = Index::new(own_domain(), budget.clone(), 16 << 20, false).unwrap();
+    let index = Index::new(
+        own_domain(),
+        budget.clone(),
+        16 << 20,
+        &Backing::anonymous(false),
+    )
+    .unwrap();
     let mut stored = 0;
     while put(&index, stored, place(stored, 0)) == Publish::Done {
         stored += 1;
@@ -299,7 +311,12 @@ fn too_small_a_budget_is_refused_and_nothing_stays_charged() {
     // Room for nothing; room for one of the 14 extents of a directory for 128 GiB.
     for (budget, memory) in [(1000, 64 << 20), (3 << 20, 128 << 30)] {
         let budget = Arc::new(Budget::new(budget));
-        match Index::new(own_domain(), budget.clone(), memory, false) {
+        match Index::new(
+            own_domain(),
+            budget.clone(),
+            memory,
+            &Backing::anonymous(false),
+        ) {
             Err(NewIndexError::NoRoom) => {}
             other => panic!("{:?}", other.map(|_| ())),
         }

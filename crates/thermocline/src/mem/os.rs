@@ -25,6 +25,12 @@ pub(crate) fn monotonic_ms() -> u64 {
     }
 }
 
+/// Whether the kernel knows a `madvise` advice. Asks about nothing: a range of no bytes.
+pub(crate) fn knows_advice(advice: libc::c_int) -> bool {
+    // SAFETY: a range of no bytes at a page boundary; the kernel looks at the advice and at nothing else.
+    unsafe { libc::madvise(4096 as *mut libc::c_void, 0, advice) == 0 }
+}
+
 /// The core this thread runs on, as a hint for choosing an open segment.
 #[inline]
 pub(crate) fn current_core() -> usize {

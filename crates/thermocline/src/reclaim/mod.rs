@@ -15,6 +15,7 @@ mod drain;
 mod free;
 mod moving;
 mod tiers;
+mod warm;
 
 pub(crate) use background::{Background, Bell, Work};
 pub(crate) use drain::{describe, take};

@@ -1,0 +1,45 @@
+//! The end of a server whose memory is a file: the next one may have it.
+
+use crate::config::PageMode;
+use crate::shared::Shared;
+use std::sync::Arc;
+use std::time::Duration;
+use thermocline::Start;
+
+/// Threads that are just ending may hold the cache for a moment.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Keeps the cache's memory for the next process, if it is a file. All event loops have ended.
+pub fn keep(mut shared: Arc<Shared>) {
+    let settings = &shared.settings;
+    if settings.page_mode != PageMode::Shmem || settings.memory_dir.is_none() {
+        return;
+    }
+    for _ in 0..TRIES {
+        match Arc::try_unwrap(shared) {
+            Ok(alone) => {
+                return match alone.into_cache().keep() {
+                    Ok(kept) => {
+                        tracing::info!(items = kept.items, "memory kept for the next start")
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "memory is not kept: the next start is cold")
+                    }
+                };
+            }
+            Err(used) => shared = used,
+        }
+        std::thread::sleep(PAUSE);
+    }
+    tracing::warn!("memory is not kept: the cache is still in use; the next start is cold");
+}
+
+/// How the cache came to its contents, for banner and statistics. None: nothing to tell of a new cache.
+pub fn describe(start: &Start) -> Option<String> {
+    match start {
+        Start::ColdBecause(why) => Some(format!("cold: the memory file is of no use: {why}")),
+        Start::Warm { items, ms } => Some(format!("warm: {items} items taken over in {ms} ms")),
+        _ => None,
+    }
+}

@@ -1,0 +1,94 @@
+//! A server that stops leaves its memory to the next one; a server that is killed does not, and the next one says so.
+
+mod common;
+
+use common::{free_port, our_binary, Client, Running, PATIENCE};
+use nix::sys::signal::Signal;
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _gone = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn start(directory: &Path) -> Running {
+    let port = free_port();
+    let child = Command::new(our_binary())
+        .args([
+            "serve",
+            "--memory",
+            "96MiB",
+            "--threads",
+            "2",
+            "--http",
+            "none",
+            "--page-mode",
+            "shmem",
+        ])
+        .args(["--memcached", &format!("127.0.0.1:{port}")])
+        .arg("--memory-dir")
+        .arg(directory)
+        .env_remove("THERMOCLINE_TEST_VENV")
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the server starts");
+    let running = Running { child, port };
+    let until = Instant::now() + PATIENCE;
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < until, "the server does not listen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running
+}
+
+/// `start` of `stats pages`, and the address of the last item.
+fn start_line(client: &mut Client) -> String {
+    let lines = client.stats("pages");
+    let line = lines.into_iter().find(|(name, _)| name == "start");
+    line.map_or("none".into(), |(_, text)| text)
+}
+
+#[test]
+fn a_stopped_server_is_warm_again_and_a_killed_one_is_not() {
+    let path =
+        Path::new("/dev/shm").join(format!("thermocline-server-warm-{}", std::process::id()));
+    if let Err(error) = fs::create_dir_all(&path) {
+        return println!("skipped: no tmpfs in /dev/shm: {error}");
+    }
+    let directory = Directory(path);
+    let mut server = start(&directory.0);
+    let mut client = server.connect();
+    assert_eq!(start_line(&mut client), "none");
+    for n in 0..5000 {
+        client.send(format!("set key{n} 7 0 10 noreply\r\nvalue{n:05}\r\n"));
+    }
+    client.send("gets key77\r\n");
+    let unique = client.text();
+    assert!(unique.starts_with("VALUE key77 7 10 "), "{unique}");
+    server.signal(Signal::SIGTERM);
+    assert!(server.child.wait().expect("it ends").success());
+
+    let server = start(&directory.0);
+    let mut client = server.connect();
+    let line = start_line(&mut client);
+    assert!(line.starts_with("warm: 5000 items"), "{line}");
+    client.send("gets key77\r\n");
+    assert_eq!(client.text(), unique, "the CAS token is the same");
+    assert_eq!(client.text(), "value00077");
+    assert_eq!(client.text(), "END");
+    assert_eq!(client.stat("curr_items"), 5000);
+    drop(server); // kill -9
+
+    let server = start(&directory.0);
+    let mut client = server.connect();
+    let line = start_line(&mut client);
+    assert!(line.contains("did not stop cleanly"), "{line}");
+    assert_eq!(client.ask("get key77"), "END");
+}

@@ -1,0 +1,97 @@
+//! The table of segments, written down at a clean stop and read at the next start.
+//!
+//! Written only when nobody uses the cache any more: every segment is Free or Sealed then.
+
+use super::*;
+use crate::expiry::WORDS;
+use crate::image::{In, Out};
+
+impl Segment {
+    /// A drain that was interrupted for good: what it has not moved is still here.
+    pub(crate) fn stop_drain(&self) {
+        self.go(State::Draining, State::Sealed);
+    }
+
+    fn write(&self, id: u32, out: &mut Out) {
+        out.u32(id);
+        out.u32(self.pool.load(Ordering::Relaxed));
+        out.u64(self.birth());
+        out.u32(self.used() as u32);
+        out.u32(self.dead() as u32);
+        for word in self.expiring.words() {
+            out.u32(word);
+        }
+    }
+
+    /// None: not what a segment of `bytes` can be.
+    fn read(&self, bytes: usize, from: &mut In<'_>) -> Option<()> {
+        self.pool.store(from.u32()?, Ordering::Relaxed);
+        self.birth.store(from.u64()?, Ordering::Relaxed);
+        let (used, dead) = (from.u32()?, from.u32()?);
+        if used as usize > bytes || dead > used {
+            return None;
+        }
+        self.used.store(used, Ordering::Relaxed);
+        self.dead.store(dead, Ordering::Relaxed);
+        let mut words = [0; WORDS];
+        for word in &mut words {
+            *word = from.u32()?;
+        }
+        self.expiring.set_words(&words);
+        self.state.store(State::Sealed as u32, Ordering::Release);
+        Some(())
+    }
+}
+
+impl Segments {
+    /// Writes extents, segments and the free list. Gives back what was touched ahead.
+    pub(crate) fn write(&self, out: &mut Out) {
+        while self.extents.drop_warm() {}
+        let books = lock(&self.books);
+        out.u64(self.next_birth.load(Ordering::SeqCst));
+        out.list(self.extents.taken_ids().into_iter());
+        out.list(books.free.iter().map(|id| id.0));
+        let sealed: Vec<SegmentId> = self.in_state(State::Sealed).collect();
+        out.u64(sealed.len() as u64);
+        for id in sealed {
+            self.get(id).write(id.0, out);
+        }
+    }
+
+    /// Takes over what `write` wrote. None: it is not whole; then these segments must not be used.
+    pub(crate) fn read(&self, from: &mut In<'_>) -> Option<()> {
+        let per = self.per_extent();
+        let birth = from.u64()?;
+        self.next_birth.fetch_max(birth, Ordering::SeqCst);
+        let extents = from.ids(self.extents.capacity() as usize)?;
+        let mut books = lock(&self.books);
+        let mut unseen = vec![false; self.table.len()];
+        for &extent in &extents {
+            unseen[extent as usize * per..][..per].fill(true);
+        }
+        let mut see = |id: u32| {
+            std::mem::replace(unseen.get_mut(id as usize)?, false).then_some(SegmentId(id))
+        };
+        for id in from.ids(self.table.len())? {
+            let id = see(id)?;
+            books.free.push(id);
+            books.free_in_extent[self.extent_of(id).0 as usize] += 1;
+        }
+        for _ in 0..from.count(24)? {
+            let id = see(from.u32()?)?;
+            let segment = self.get(id);
+            segment.read(self.bytes, from)?;
+            if segment.birth() >= birth {
+                return None;
+            }
+        }
+        if unseen.contains(&true) {
+            return None;
+        }
+        self.owned
+            .store((extents.len() * per) as u32, Ordering::Relaxed);
+        self.publish_lengths(&books);
+        self.extents.take_over(&extents);
+        Some(())
+    }
+}
