@@ -7,6 +7,8 @@
 //! - `bench`: one verb for each row of the project's target table.
 //! - `replay`: a trace through the real engine or a rival, and suites of such runs.
 //! - `subject`: what is measured, behind one trait; `point`: the schema of its results.
+//! - `subject`: what is measured, behind one trait; `measure` drives it through one point.
+//! - `experiment`: one question as a file; `run`: its points taken and written; `point`: the schema of results.
 //! - `knob`: the machine's settings, changed, read back and put back; `environment`: what a point was measured on.
 //! - `machine_hooks`: both around a point; `restore`, `with`: both by hand.
 //! - `memory_read`: what a random read of a mapped file costs.
@@ -23,6 +25,7 @@ pub mod bench;
 pub mod diff;
 pub mod engines;
 pub mod environment;
+pub mod experiment;
 pub mod export;
 pub mod histogram;
 pub mod knob;
@@ -30,7 +33,9 @@ pub mod load;
 pub mod machine;
 pub mod machine_hooks;
 pub mod memory_read;
+pub mod measure;
 pub mod nearest;
+pub mod pace;
 pub mod point;
 pub mod replay;
 pub mod report;

@@ -2,7 +2,7 @@
 //! read before and after. Joins `knob` and `environment` to the runner's hooks; owns nothing but the moment.
 
 use crate::environment::{record, About, Counters};
-use crate::knob::{restore_held, restore_on_signals, Held, InForce, Plan, System};
+use crate::knob::{interrupted, restore_held, restore_on_signals, Held, InForce, Plan, System};
 use crate::point::EnvironmentLine;
 use crate::run::{Hooks, PointContext};
 use serde_json::Value;
@@ -94,6 +94,10 @@ impl Hooks for MachineHooks {
             values.insert("major_faults_total".into(), major);
         }
         values
+    }
+
+    fn is_interrupted(&self) -> bool {
+        interrupted()
     }
 
     fn after_point(&mut self) -> Vec<String> {

@@ -11,8 +11,11 @@ use thermocline_lab::export::{self, ExportOptions, ImportOptions};
 use thermocline_lab::load::{self, LoadOptions};
 use thermocline_lab::memory_read::{self, MemoryReadOptions};
 use thermocline_lab::replay;
+use thermocline_lab::machine_hooks::MachineHooks;
 use thermocline_lab::report::{self, CompareOptions, Report, ReportOptions};
 use thermocline_lab::restore::{self, RestoreOptions};
+use thermocline_lab::run;
+use thermocline_lab::run::verbs::{self, CheckArgs, ListArgs, ResumeArgs, RunArgs};
 use thermocline_lab::ttest::{self, TtestOptions};
 use thermocline_lab::with::{self, WithOptions};
 
@@ -41,6 +44,13 @@ enum Verb {
     Ttest(TtestOptions),
     Restore(RestoreOptions),
     With(WithOptions),
+    Run(RunArgs),
+    Resume(ResumeArgs),
+    Check(CheckArgs),
+    List(ListArgs),
+    /// One point of a run, told on standard input; started by `run` and `resume`
+    #[command(hide = true)]
+    TakePoint,
     /// One arm of one round; started by the other verbs
     #[command(hide = true)]
     EngineChild {
@@ -66,12 +76,17 @@ fn main() -> ExitCode {
         Verb::With(options) => with::run(&options),
         Verb::Replay(options) => replay::run(&options).map(|()| 0),
         Verb::ReplaySuite(options) => replay::suite::run(&options),
+        Verb::Run(args) => verbs::run_verb(&args, &mut MachineHooks::live()),
+        Verb::Resume(args) => verbs::resume_verb(&args, &mut MachineHooks::live()),
+        Verb::Check(args) => verbs::check_verb(&args),
+        Verb::List(args) => verbs::list_verb(&args),
+        Verb::TakePoint => run::child::serve().map(|()| 0),
         Verb::EngineChild { spec } => engines::child::run(&spec).map(|()| 0),
     };
     match result {
         Ok(0) => ExitCode::SUCCESS,
         Ok(failures) => {
-            eprintln!("thermolab: {failures} operations failed");
+            eprintln!("thermolab: {failures} failures");
             ExitCode::FAILURE
         }
         Err(error) => {

@@ -27,6 +27,7 @@ pub enum Line {
     Run(RunLine),
     Environment(EnvironmentLine),
     Point(PointLine),
+    Stopped(StoppedLine),
 }
 
 /// What was to be measured: enough to resume it.
@@ -116,6 +117,20 @@ pub struct PointLine {
     pub warnings: Vec<String>,
 }
 
+/// A group-sequential plan ended before its last look.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoppedLine {
+    /// The look, from 1, and of how many.
+    pub look: usize,
+    pub looks: usize,
+    /// Points of each arm it was taken on.
+    pub repeats: usize,
+    /// The two-sided p that stops at this look.
+    pub p_bound: f64,
+    /// What was found, in words.
+    pub reason: String,
+}
+
 /// Points kept of one series; a longer run keeps every second, fourth, ... one.
 pub const SERIES_POINTS_MAX: usize = 600;
 
@@ -126,6 +141,8 @@ pub struct Results {
     pub environments: Vec<EnvironmentLine>,
     /// In the order taken.
     pub points: Vec<PointLine>,
+    /// Set if the plan was ended early.
+    pub stopped: Option<StoppedLine>,
     /// Bytes at the end that are no whole line, left out.
     pub torn_bytes: u64,
     /// Bytes of whole lines: where the next line goes.
@@ -189,6 +206,7 @@ impl Results {
             (_, 1) => bail!("line 1 is not the run's: is this a points file?"),
             (Line::Environment(environment), _) => self.environments.push(environment),
             (Line::Point(point), _) => self.points.push(point),
+            (Line::Stopped(stopped), _) => self.stopped = Some(stopped),
         }
         Ok(())
     }

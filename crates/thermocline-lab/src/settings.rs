@@ -3,6 +3,7 @@
 //!
 //! Values are JSON's: TOML files and command lines are turned into it before they come here.
 
+use crate::nearest::nearest;
 use crate::units::{parse_bytes, parse_count, parse_duration};
 use anyhow::{bail, Result};
 use serde_json::Value;
@@ -38,6 +39,18 @@ impl Settings {
 
     fn wrong(&self, key: &str, value: &Value, wanted: &str) -> anyhow::Error {
         anyhow::anyhow!("`{}` = {value}: {wanted}", self.name(key))
+    }
+
+    /// That `key` must be given, or that it was meant by another name that is there. `what` says what to write.
+    pub fn missing(&self, key: &'static str, what: &str) -> anyhow::Error {
+        let there: Vec<&str> = self.values.keys().map(String::as_str).collect();
+        match nearest(key, there.iter().copied()) {
+            Some(slip) if !self.known.contains(&slip) => anyhow::anyhow!(
+                "`{}`: unknown name `{slip}`; did you mean `{key}`?",
+                self.name(slip)
+            ),
+            _ => anyhow::anyhow!("`{}` is missing: {what}", self.name(key)),
+        }
     }
 
     /// The key as the user writes it.
@@ -167,7 +180,7 @@ impl Settings {
 
 /// `unknown word; did you mean ...` or the list of what there is.
 pub fn unknown(word: &str, known: &[&str]) -> String {
-    match nearest(word, known) {
+    match nearest(word, known.iter().copied()) {
         Some(near) => format!("unknown name `{word}`; did you mean `{near}`?"),
         None => {
             let mut names = known.to_vec();
@@ -176,39 +189,6 @@ pub fn unknown(word: &str, known: &[&str]) -> String {
             format!("unknown name `{word}`; there are: {}", names.join(", "))
         }
     }
-}
-
-/// The known name that few edits away lies nearest to `word`.
-pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let near_enough = (word.chars().count() / 3).max(1) + 1;
-    known
-        .iter()
-        .map(|name| (edits(word, name), *name))
-        .filter(|(distance, _)| *distance <= near_enough)
-        .min()
-        .map(|(_, name)| name)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours between two words, letters' case aside.
-fn edits(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(64).flat_map(char::to_lowercase).collect();
-    let b: Vec<char> = b.chars().take(64).flat_map(char::to_lowercase).collect();
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    rows[0] = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = least;
-        }
-    }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -261,18 +241,5 @@ mod tests {
             error.to_string().contains("there are: fifo, lru"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn near_is_a_few_edits() {
-        let known = ["subject", "workload", "seed", "repeats"];
-        for (word, near) in [
-            ("sbuject", Some("subject")),
-            ("Workloads", Some("workload")),
-            ("repeat", Some("repeats")),
-            ("xyzzy", None),
-        ] {
-            assert_eq!(nearest(word, &known), near, "{word}");
-        }
     }
 }

@@ -146,7 +146,7 @@ impl Engine for Ours {
             ("table_bytes", s.table_bytes),
             ("index_bytes", s.index_bytes),
             ("ghost_bytes", s.ghost_bytes),
-            ("segment_bytes_total", s.segment_bytes_total),
+            ("segments_bytes", s.segment_bytes_total),
             ("segments_free", s.segments_free),
             ("segments", s.segments),
             ("probation_segments", s.probation_segments),

@@ -7,9 +7,10 @@
 
 use super::connection::{Checks, Connection};
 use super::outcome::Outcome;
-use super::source::{Budget, PhaseOps, Timetable};
+use super::source::PhaseOps;
 use super::wire::Encoder;
 use crate::machine::thread_cpu_ns;
+use crate::pace::{Budget, Timetable};
 use crate::workload::Op;
 use anyhow::{Context, Result};
 use mio::{Events, Poll, Token};

@@ -19,13 +19,14 @@ pub mod wire;
 pub use options::LoadOptions;
 pub use result::LoadResult;
 
+use crate::pace::{Budget, Timetable};
 use crate::workload::Stream;
 use anyhow::{bail, Context, Result};
 use connection::Checks;
 use driver::{Driver, Phase};
 use outcome::Outcome;
 use server_cost::{CpuWindow, SyscallWindow};
-use source::{Budget, PhaseOps, Timetable};
+use source::PhaseOps;
 use std::time::Duration;
 use target::Target;
 use wire::{Dialect, Encoder, Payload};

@@ -1,9 +1,9 @@
 //! The flags of `thermolab load`, and what is refused before anything is sent.
 
 use super::connection::KEY_BYTES_MAX;
-use super::source::Arrivals;
 use super::target::{Family, Target};
 use super::wire::Dialect;
+use crate::pace::Arrivals;
 use crate::units::{parse_count, parse_duration};
 use crate::workload::{Mix, Popularity, ValueSize, KEY_BYTES_MIN};
 use anyhow::{bail, Result};

@@ -44,6 +44,11 @@ pub trait Hooks: Send {
         BTreeMap::new()
     }
 
+    /// The user wants the run to end.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
     /// Puts back what `before_point` changed. Warnings go with the point.
     fn after_point(&mut self) -> Vec<String>;
 }

@@ -10,7 +10,7 @@ use crate::engines::ours::Ours;
 use crate::engines::rivals::{Foyer, Moka, QuickCache, Room, SegPolicy, Segcache};
 use crate::engines::Arm;
 use crate::settings::Settings;
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,10 +67,9 @@ impl EngineRecipe {
         let memory = match (memory, arm) {
             (Some(memory), _) => memory,
             (None, Arm::Null) => 0,
-            (None, _) => bail!(
-                "`{}` is missing: how much the engine gets, as \"64MiB\"",
-                settings.name("memory")
-            ),
+            (None, _) => {
+                return Err(settings.missing("memory", "how much the engine gets, as \"64MiB\""))
+            }
         };
         let usual = if miss_cost.is_some() { 1 } else { TIME_EVERY };
         Ok(EngineRecipe {

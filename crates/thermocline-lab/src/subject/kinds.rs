@@ -11,7 +11,7 @@ use anyhow::{bail, Result};
 pub fn read_subject(table: Table) -> Result<Box<dyn Recipe>> {
     let mut settings = Settings::new("subject", table);
     let Some(kind) = settings.text("kind")? else {
-        bail!("`subject.kind` is missing: one of {}", names().join(", "));
+        return Err(settings.missing("kind", &format!("one of {}", names().join(", "))));
     };
     let recipe = of_kind(&kind, &mut settings)?;
     settings.finish()?;
@@ -85,7 +85,7 @@ mod tests {
     fn what_is_not_known_is_refused_by_its_full_name() {
         for (values, said) in [
             (json!({}), "`subject.kind` is missing"),
-            (json!({ "kind": "mocka" }), "did you mean `mock`"),
+            (json!({ "kind": "mockk" }), "did you mean `mock`"),
             (json!({ "kind": "moka" }), "`subject.memory` is missing"),
             (
                 json!({ "kind": "thermocline", "memory": "1MiB" }),

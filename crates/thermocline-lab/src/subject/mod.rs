@@ -6,6 +6,7 @@
 pub mod command;
 pub mod embedded;
 pub mod engine_recipe;
+pub mod feed;
 pub mod kinds;
 pub mod mock;
 pub mod outcomes;
@@ -13,6 +14,7 @@ pub mod recipe;
 pub mod slow_store;
 
 pub use command::cgroup_shell;
+pub use feed::Feed;
 pub use kinds::read_subject;
 pub use outcomes::{Answer, Outcome, Outcomes};
 pub use recipe::{Recipe, StartContext};
@@ -64,6 +66,19 @@ pub trait Worker: Send {
     /// caller. An operation with a timetable starts no earlier than its time. An error means that no further
     /// operation can be done; what a server refuses is an outcome, not an error.
     fn apply(&mut self, batch: &Batch, outcomes: &mut Outcomes) -> Result<()>;
+
+    /// Draws from `feed` until it is dry. Workers that keep more than one batch on its way do it their own way.
+    fn drive(&mut self, feed: &mut dyn Feed) -> Result<()> {
+        let mut batch = Batch::default();
+        let mut outcomes = Outcomes::new(feed.zero());
+        while feed.next(&mut batch, usize::MAX)? > 0 {
+            outcomes.reset(batch.len());
+            let applied = self.apply(&batch, &mut outcomes);
+            feed.done(&batch, &mut outcomes);
+            applied?;
+        }
+        Ok(())
+    }
 }
 
 /// What a subject that ran alone has to say.

@@ -3,6 +3,7 @@
 
 pub mod compressible;
 pub mod key;
+pub mod mix_workload;
 pub mod ohc;
 pub mod op;
 pub mod popularity;
@@ -13,6 +14,7 @@ pub mod ycsb;
 pub mod zipf;
 
 pub use key::{key_into, stamp, Stamp, KEY_BYTES_MIN, STAMP_BYTES};
+pub use mix_workload::MixWorkload;
 pub use op::{Batch, Kind, Op, Source, Workload, UNSCHEDULED};
 pub use popularity::Popularity;
 pub use random::{mix, Random};

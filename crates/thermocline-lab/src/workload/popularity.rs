@@ -23,7 +23,10 @@ impl FromStr for Popularity {
         }
         let exponent = text
             .strip_prefix("zipf")
-            .map(|rest| rest.strip_prefix(':').unwrap_or("0.99"))
+            .and_then(|rest| match rest {
+                "" => Some("0.99"),
+                rest => rest.strip_prefix(':'),
+            })
             .ok_or_else(|| format!("`{text}`: write `uniform` or `zipf:0.99`"))?;
         match exponent.parse::<f64>() {
             Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(Popularity::Zipf(exponent)),
@@ -92,6 +95,7 @@ mod tests {
         }
         assert_eq!("zipf".parse(), Ok(Popularity::Zipf(0.99)));
         assert!("zipf:0".parse::<Popularity>().is_err());
+        assert!("zipfy".parse::<Popularity>().is_err());
         assert!("zipf:x".parse::<Popularity>().is_err());
         assert!("hot".parse::<Popularity>().is_err());
     }

@@ -1,0 +1,172 @@
+//! Whole runs through the binary: an experiment on the embedded engine, killed in its middle and resumed; and what
+//! `check` and `list` say.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use thermocline_lab::histogram::from_text;
+use thermocline_lab::point::{Results, Status, POINTS_FILE};
+
+const EXPERIMENT: &str = r#"
+question = "Does a run survive being killed?"
+[subject]
+memory = "32MiB"
+[workload]
+keys = 600_000
+popularity = "zipf:0.9"
+[[arm]]
+name = "ours"
+subject.kind = "thermocline"
+[[arm]]
+name = "quick_cache"
+subject.kind = "quick_cache"
+[plan]
+repeats = 3
+workers = 1
+warmup = "200ms"
+duration = "1s"
+[[compare]]
+baseline = "quick_cache"
+"#;
+
+fn thermolab(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thermolab"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("thermolab-e2e-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn points(dir: &Path) -> usize {
+    Results::read(dir).map_or(0, |results| results.points.len())
+}
+
+#[test]
+fn a_run_on_the_embedded_engine_is_killed_and_resumed() {
+    let dir = scratch("killed");
+    let file = dir.join("killed.toml");
+    std::fs::write(&file, EXPERIMENT).unwrap();
+    let out = dir.join("run");
+    let (file, out_text) = (file.to_str().unwrap(), out.to_str().unwrap());
+    let mut run = thermolab(&["run", file, "--out", out_text])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while points(&out) < 2 {
+        assert!(
+            start.elapsed() < Duration::from_secs(120),
+            "no second point"
+        );
+        assert!(run.try_wait().unwrap().is_none(), "the run ended by itself");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let before = Results::read(&out).unwrap();
+    assert!(before.points.len() < 6, "killed too late to see anything");
+    // Half a line, as a crash of the machine may leave it.
+    let path = out.join(POINTS_FILE);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend_from_slice(b"{\"kind\":\"point\",\"index\":5,\"arm\":\"ou");
+    std::fs::write(&path, bytes).unwrap();
+
+    let resumed = thermolab(&["resume", out_text]).output().unwrap();
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    assert!(
+        said(&resumed).contains("the last line is torn"),
+        "{}",
+        said(&resumed)
+    );
+    let results = Results::read(&out).unwrap();
+    let indices: Vec<usize> = results.points.iter().map(|point| point.index).collect();
+    assert_eq!(indices, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(results.points[..before.points.len()], before.points[..]);
+    for (point, planned) in results.points.iter().zip(&results.run.planned) {
+        assert_eq!(point.arm, planned.arm);
+        assert_eq!(point.status, Status::Ok, "{:?}", point.reason);
+        let m = &point.metrics;
+        assert!(
+            m["ops_per_s"] > 1000.0 && m["hit_ratio"] > 0.1 && m["hit_ratio"] < 1.0,
+            "{m:?}"
+        );
+        assert!(
+            m["operations_total"] > 1000.0 && m["wrong_total"] == 0.0,
+            "{m:?}"
+        );
+        assert!(
+            m["loaded_total"] == 600_000.0 && m["peak_rss_bytes"] > 32e6,
+            "{m:?}"
+        );
+        assert_eq!(point.end, "duration");
+        assert!(point.seconds >= 1.0 && point.series.contains_key("ops_per_s"));
+        let service = from_text(&point.histograms["service_ns"]).unwrap();
+        assert!(service.len() > 100);
+        let environment = results.environment_of(point).expect("recorded");
+        assert!(!environment.groups.is_empty());
+    }
+    let again = thermolab(&["run", file, "--out", out_text])
+        .output()
+        .unwrap();
+    assert!(!again.status.success() && said(&again).contains("thermolab resume"));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn check_and_list_say_what_is_there() {
+    let dir = scratch("check");
+    let (good, bad) = (dir.join("good.toml"), dir.join("bad.toml"));
+    std::fs::write(&good, EXPERIMENT).unwrap();
+    std::fs::write(&bad, EXPERIMENT.replace("workers", "worker")).unwrap();
+    let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
+    let checked = thermolab(&["check", good, bad]).output().unwrap();
+    assert!(!checked.status.success());
+    let text = said(&checked);
+    assert!(
+        text.contains("2 arms, 6 points") && text.contains("warning: "),
+        "{text}"
+    );
+    assert!(text.contains("line 16: `plan.worker`"), "{text}");
+    assert!(text.contains("did you mean `workers`?"), "{text}");
+    let listed = thermolab(&["list", dir.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(said(&listed).contains("good: Does a run survive being killed?"));
+    let plan = thermolab(&["run", good, "--dry-run"]).output().unwrap();
+    assert!(
+        plan.status.success() && said(&plan).contains("block   2"),
+        "{}",
+        said(&plan)
+    );
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn the_shipped_experiments_are_right() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut command = thermolab(&["check"]);
+    let mut count = 0;
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            command.arg(path);
+            count += 1;
+        }
+    }
+    let checked = command.current_dir(dir.join("..")).output().unwrap();
+    assert!(count > 0 && checked.status.success(), "{}", said(&checked));
+}
