@@ -16,6 +16,7 @@ use thermocline_lab::report::{self, CompareOptions, Report, ReportOptions};
 use thermocline_lab::restore::{self, RestoreOptions};
 use thermocline_lab::run;
 use thermocline_lab::run::verbs::{self, CheckArgs, ListArgs, ResumeArgs, RunArgs};
+use thermocline_lab::subject::server::become_guarded;
 use thermocline_lab::ttest::{self, TtestOptions};
 use thermocline_lab::with::{self, WithOptions};
 
@@ -51,6 +52,12 @@ enum Verb {
     /// One point of a run, told on standard input; started by `run` and `resume`
     #[command(hide = true)]
     TakePoint,
+    /// A server that ends with the lab; started by `run`
+    #[command(hide = true)]
+    DieWithParent {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// One arm of one round; started by the other verbs
     #[command(hide = true)]
     EngineChild {
@@ -81,6 +88,7 @@ fn main() -> ExitCode {
         Verb::Check(args) => verbs::check_verb(&args),
         Verb::List(args) => verbs::list_verb(&args),
         Verb::TakePoint => run::child::serve().map(|()| 0),
+        Verb::DieWithParent { words } => Err(become_guarded(&words)),
         Verb::EngineChild { spec } => engines::child::run(&spec).map(|()| 0),
     };
     match result {

@@ -3,6 +3,7 @@
 
 pub mod cpu;
 pub mod growth;
+pub mod harness;
 pub mod memory;
 pub mod micro;
 pub mod process;
@@ -50,5 +51,6 @@ benches! {
     Cpu(cpu::CpuOptions) => cpu::cpu,
     Threads(cpu::ThreadsOptions) => cpu::threads,
     Server(server::ServerOptions) => server::run,
+    Harness(harness::HarnessOptions) => harness::run,
     Resident(resident::ResidentOptions) => resident::run,
 }

@@ -3,6 +3,7 @@
 
 use super::arms::Arm;
 use crate::settings::{unknown, Settings};
+use crate::stats::Better;
 use anyhow::{bail, Result};
 use serde_json::Value;
 
@@ -19,14 +20,6 @@ pub struct Comparison {
     pub smallest_effect_percent: Option<f64>,
     /// Comparisons of one family share one chance of a false alarm.
     pub family: String,
-}
-
-/// Which way a metric improves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    Higher,
-    Lower,
 }
 
 /// Reads `[[compare]]`. With a matrix, a baseline named by some of its parts stands for one comparison in each

@@ -22,7 +22,7 @@ pub mod text;
 pub mod workloads;
 
 pub use arms::Arm;
-pub use compare::{Better, Comparison};
+pub use compare::Comparison;
 pub use plan::Plan;
 
 use crate::measure::{Loop, Setup};

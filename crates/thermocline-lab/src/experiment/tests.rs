@@ -1,6 +1,7 @@
 //! Files that are right, and files that are not, with what is said of them.
 
 use super::*;
+use crate::stats::Better;
 
 const GOOD: &str = r#"
 question = "Does size matter?"

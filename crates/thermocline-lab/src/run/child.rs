@@ -8,8 +8,8 @@ use super::around::Around;
 use super::event::{Event, Listener};
 use super::take::{take, Assignment};
 use crate::point::{PointLine, Status};
+use crate::subject::last_words::last_words;
 use anyhow::{bail, Context, Result};
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,9 +20,6 @@ use std::time::Duration;
 pub const VERB: &str = "take-point";
 /// How often the runner looks up while a child works.
 const TICK: Duration = Duration::from_millis(100);
-/// Kept of what a process last wrote to standard error.
-const LAST_LINES: usize = 12;
-const LAST_LINE_BYTES_MAX: usize = 300;
 
 /// The child's side: takes the point it is told.
 pub fn serve() -> Result<()> {
@@ -86,7 +83,7 @@ pub fn in_child(
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {}", binary.display()))?;
-    let last_words = last_lines(child.stderr.take().context("a pipe was asked for")?);
+    let words = last_words(child.stderr.take().context("a pipe was asked for")?);
     let events = lines(child.stdout.take().context("a pipe was asked for")?);
     let told = tell(&mut child, &serde_json::to_string(assignment)?);
     let outcome = told.and_then(|()| listen(&mut child, &events, around));
@@ -98,7 +95,7 @@ pub fn in_child(
         Ok(None) => {
             // Ctrl-C reaches both processes; this one may be the later to notice.
             std::thread::sleep(TICK);
-            let words = last_words
+            let words = words
                 .recv_timeout(Duration::from_secs(5))
                 .unwrap_or_default();
             bail!("the measuring process ended with {status}; its last words: {words}")
@@ -155,32 +152,6 @@ fn lines(output: impl Read + Send + 'static) -> Receiver<Event> {
                 }
             }
         }
-    });
-    receiver
-}
-
-/// The last lines of a stream, sent when it ends. Reads on whatever comes, so that the writer never waits.
-pub fn last_lines(output: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut kept: VecDeque<String> = VecDeque::new();
-        let mut reader = BufReader::new(output);
-        let mut line = Vec::new();
-        while matches!(reader.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
-            line.truncate(LAST_LINE_BYTES_MAX);
-            let text = String::from_utf8_lossy(&line).trim_end().to_string();
-            line.clear();
-            if text.is_empty() {
-                continue;
-            }
-            if kept.len() == LAST_LINES {
-                kept.pop_front();
-            }
-            kept.push_back(text);
-        }
-        let kept: Vec<String> = kept.into();
-        // Nobody waits for the last words of a process that ended well.
-        let _ = sender.send(kept.join(" / "));
     });
     receiver
 }

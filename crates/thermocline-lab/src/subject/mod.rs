@@ -8,9 +8,12 @@ pub mod embedded;
 pub mod engine_recipe;
 pub mod feed;
 pub mod kinds;
+pub mod last_words;
+pub mod memcached;
 pub mod mock;
 pub mod outcomes;
 pub mod recipe;
+pub mod server;
 pub mod slow_store;
 
 pub use command::cgroup_shell;

@@ -91,7 +91,7 @@ impl Op {
 }
 
 /// A run of operations with their keys and, where the workload makes them itself, their values.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub ops: Vec<Op>,
     keys: Vec<u8>,
