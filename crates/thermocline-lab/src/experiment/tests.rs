@@ -148,3 +148,31 @@ fn traps_are_warned_of() {
         .iter()
         .any(|w| w.contains("leave the queueing out")));
 }
+
+#[test]
+fn traps_of_ycsb_are_warned_of() {
+    let ycsb = |extra: &str| {
+        let text = format!(
+            "question = \"q\"\n[subject]\nkind = \"moka\"\nmemory = \"16MiB\"\n[workload]\nkind = \"ycsb\"\nrecordcount = 100000\n{extra}\n"
+        );
+        lint::warnings(&Experiment::parse("x", &text).unwrap()).unwrap()
+    };
+    for (extra, warning) in [
+        ("requestdistribution = \"exponential\"", "nearly uniform"),
+        ("requestdistribution = \"zipfian\"", "scrambled"),
+        ("[plan]\nload = false", "change the size of values"),
+        ("scanproportion = 0.1", "scans"),
+        ("operationcount = 3000000000", "counts in 32 bits"),
+    ] {
+        let warnings = ycsb(extra);
+        assert!(
+            warnings.iter().any(|w| w.contains(warning)),
+            "{warning}: {warnings:?}"
+        );
+        let calm = ycsb("fieldlength = 100\nexponential.frac = 0.1");
+        assert!(
+            !calm.iter().any(|w| w.contains(warning)),
+            "{warning}: {calm:?}"
+        );
+    }
+}
