@@ -9,6 +9,7 @@ use thermocline_lab::diff::{self, DiffOptions};
 use thermocline_lab::engines::{self, EngineOptions};
 use thermocline_lab::export::{self, ExportOptions, ImportOptions};
 use thermocline_lab::load::{self, LoadOptions};
+use thermocline_lab::machine_hooks::MachineHooks;
 use thermocline_lab::memory_read::{self, MemoryReadOptions};
 use thermocline_lab::replay;
 use thermocline_lab::machine_hooks::MachineHooks;
