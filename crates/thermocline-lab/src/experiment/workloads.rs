@@ -3,8 +3,9 @@
 use crate::settings::{unknown, Settings, Table};
 use crate::trace::{Format, Origin, Pace, TraceWorkload};
 use crate::workload::ohc::{Content, Distribution, Ohc, OhcSettings};
+use crate::workload::size::VALUE_BYTES_MAX;
 use crate::workload::ycsb::{self, Dialect, Layout, Properties, Ycsb};
-use crate::workload::{MixWorkload, Workload, VALUE_BYTES_MAX};
+use crate::workload::{MixWorkload, Workload};
 use anyhow::{bail, Context, Result};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -96,7 +97,9 @@ fn trace(settings: &mut Settings) -> Result<TraceWorkload> {
     let Some(origin) = settings.parsed("file", |text| text.parse::<Origin>())? else {
         return Err(settings.missing("file", "the trace, or the recipe of a synthetic one"));
     };
-    let format = settings.parsed("format", |text| text.parse::<Format>())?;
+    let format = settings.parsed("format", |text| {
+        <Format as clap::ValueEnum>::from_str(text, true)
+    })?;
     let pace = settings
         .parsed("pace", |text| text.parse::<Pace>())?
         .unwrap_or(Pace::Full);
