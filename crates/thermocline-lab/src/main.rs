@@ -12,7 +12,6 @@ use thermocline_lab::load::{self, LoadOptions};
 use thermocline_lab::machine_hooks::MachineHooks;
 use thermocline_lab::memory_read::{self, MemoryReadOptions};
 use thermocline_lab::replay;
-use thermocline_lab::machine_hooks::MachineHooks;
 use thermocline_lab::report::{self, CompareOptions, Report, ReportOptions};
 use thermocline_lab::restore::{self, RestoreOptions};
 use thermocline_lab::run;
