@@ -11,6 +11,7 @@ use crate::cache::Cache;
 use crate::models_switch::activate;
 use crate::models_switch::Mutant::{self, *};
 use crate::{Expiry, SetOptions};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -19,21 +20,29 @@ const SCHEDULES: usize = 500;
 /// Schedules in which a model must notice that a line is gone.
 const MUTANT_SCHEDULES: usize = 100_000;
 const DEPTHS: [usize; 3] = [2, 3, 4];
+const STACK_BYTES: usize = 256 << 10;
 
 fn holds(model: fn()) {
     activate(None);
     let schedules = std::env::var("SCHEDULES").ok().and_then(|n| n.parse().ok());
     let schedules = schedules.unwrap_or(SCHEDULES);
     for depth in DEPTHS {
-        shuttle::check_pct(model, schedules, depth);
+        run(model, PctScheduler::new(depth, schedules));
     }
-    shuttle::check_random(model, schedules);
+    run(model, RandomScheduler::new(schedules));
+}
+
+/// A cache is made on the model's own stack, and asking for the number of cores alone takes 12 KiB of it.
+fn run(model: fn(), scheduler: impl Scheduler + 'static) {
+    let mut config = shuttle::Config::new();
+    config.stack_size = STACK_BYTES;
+    shuttle::Runner::new(scheduler, config).run(model);
 }
 
 fn fails_without(line: Mutant, model: fn()) {
     activate(Some(line));
-    let run = || shuttle::check_pct(model, MUTANT_SCHEDULES, 3);
-    let failed = catch_unwind(AssertUnwindSafe(run)).is_err();
+    let tries = || run(model, PctScheduler::new(3, MUTANT_SCHEDULES));
+    let failed = catch_unwind(AssertUnwindSafe(tries)).is_err();
     activate(None);
     assert!(failed, "the model does not notice: {line:?}");
 }
