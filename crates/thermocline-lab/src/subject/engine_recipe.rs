@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use thermocline::{Config, Objective, PageMode};
+use thermocline::{Config, Objective, PageMode, ReclaimPolicy};
 
 /// The subject kinds this page reads.
 pub const KINDS: [(&str, Arm); 6] = [
@@ -146,6 +146,11 @@ fn ours(memory: u64, settings: &mut Settings) -> Result<Config> {
     if let Some(mode) = settings.choice("page_mode", &modes)? {
         config.page_mode = mode;
     }
+    let policies = ReclaimPolicy::ALL.map(|policy| (policy.name(), policy));
+    if let Some(policy) = settings.choice("policy", &policies)? {
+        config.policy = policy;
+    }
+    config.fresh_min = settings.bytes("fresh_min")?.or(config.fresh_min);
     let objectives = [
         ("balanced", Objective::Balanced),
         ("objects", Objective::Objects),
