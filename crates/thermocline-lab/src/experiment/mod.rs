@@ -182,9 +182,12 @@ impl Experiment {
     }
 }
 
+/// A subject, its workload (None for one that runs alone), and how it is driven.
+pub type Parts = (Box<dyn Recipe>, Option<Box<dyn Workload>>, Loop);
+
 impl Resolved {
     /// Subject and workload, checked together. No workload for subjects that run alone.
-    pub fn recipe(&self) -> Result<(Box<dyn Recipe>, Option<Box<dyn Workload>>, Loop)> {
+    pub fn recipe(&self) -> Result<Parts> {
         let recipe = read_subject(self.subject.clone())?;
         if recipe.runs_alone() {
             if let Some(key) = self.workload.keys().next() {

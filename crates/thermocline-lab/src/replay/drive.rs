@@ -152,7 +152,7 @@ impl<T: Target> Worker<'_, T> {
 
     fn request(&mut self, request: &Request) {
         self.tally.requests += 1;
-        if self.looks && self.tally.requests % self.look_every == 0 {
+        if self.looks && self.tally.requests.is_multiple_of(self.look_every) {
             self.target.look();
         }
         self.target.time(request.at_ns);

@@ -70,7 +70,7 @@ pub fn number(value: f64, digits: usize) -> String {
     }
     let before = value.abs().log10().floor() as i32 + 1;
     let decimals = (digits as i32 - before).clamp(0, 12) as usize;
-    if before > 15 || before < -6 {
+    if !(-6..=15).contains(&before) {
         return format!("{value:.*e}", digits.saturating_sub(1));
     }
     fixed(value, decimals)

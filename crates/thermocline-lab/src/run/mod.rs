@@ -290,7 +290,7 @@ fn take_in(
 ) -> Option<PointLine> {
     let own_process = resolved
         .recipe()
-        .map_or(false, |(recipe, ..)| take::wants_a_process(recipe.as_ref()));
+        .is_ok_and(|(recipe, ..)| take::wants_a_process(recipe.as_ref()));
     match place {
         Place::Child(binary) if own_process => {
             match child::in_child(binary, assignment, around) {

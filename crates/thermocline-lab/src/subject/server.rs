@@ -278,24 +278,25 @@ impl Server {
             .into_inner()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let pid = Pid::from_raw(self.pid as i32).context("a process has a number")?;
-        if child.try_wait()?.is_some() {
-            return Ok(());
-        }
-        // Already gone is as good.
+        // Already gone is as good, here and below.
         let _ = kill_process(pid, Signal::TERM);
         let start = Instant::now();
-        while start.elapsed() < STOP_MAX {
-            if child.try_wait()?.is_some() {
-                return Ok(());
-            }
+        let mut ended = false;
+        while !ended && start.elapsed() < STOP_MAX {
+            ended = matches!(child.try_wait(), Ok(Some(_)));
             std::thread::sleep(Duration::from_millis(5));
         }
-        child.kill()?;
-        child.wait()?;
-        bail!(
-            "it did not end within {} s of being asked, and was killed",
-            STOP_MAX.as_secs()
-        )
+        if !ended {
+            let _ = child.kill();
+        }
+        child.wait().context("the server cannot be waited for")?;
+        if !ended {
+            bail!(
+                "it did not end within {} s of being asked, and was killed",
+                STOP_MAX.as_secs()
+            );
+        }
+        Ok(())
     }
 }
 

@@ -122,6 +122,9 @@ struct Slot {
     at: usize,
 }
 
+/// A miss that waits for the store: due, slot, index, connection, started.
+type Delayed = (u64, usize, usize, usize, u64);
+
 /// One phase.
 struct Run<'w, 'a, 'f> {
     worker: &'w mut MemcachedWorker<'a>,
@@ -132,8 +135,7 @@ struct Run<'w, 'a, 'f> {
     /// The slot operations are taken from.
     issuing: Option<usize>,
     is_dry: bool,
-    /// Misses that wait for the store: due, slot, index, connection, started.
-    delayed: BinaryHeap<Reverse<(u64, usize, usize, usize, u64)>>,
+    delayed: BinaryHeap<Reverse<Delayed>>,
     settled: Vec<(Settled, u64)>,
     turn: usize,
     patrol_ns: u64,
