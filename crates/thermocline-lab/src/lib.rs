@@ -35,6 +35,7 @@ pub mod machine_hooks;
 pub mod measure;
 pub mod memory_read;
 pub mod nearest;
+pub mod ohc;
 pub mod pace;
 pub mod point;
 pub mod replay;

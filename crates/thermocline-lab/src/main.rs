@@ -58,6 +58,18 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Run YCSB's core workload and print YCSB's report; `thermolab ycsb --help`
+    #[command(disable_help_flag = true)]
+    Ycsb {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Run the benchmark of OHC with its oracles checked; `thermolab ohc -h`
+    #[command(disable_help_flag = true)]
+    Ohc {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// One arm of one round; started by the other verbs
     #[command(hide = true)]
     EngineChild {
@@ -83,6 +95,8 @@ fn main() -> ExitCode {
         Verb::With(options) => with::run(&options),
         Verb::Replay(options) => replay::run(&options).map(|()| 0),
         Verb::ReplaySuite(options) => replay::suite::run(&options),
+        Verb::Ycsb { words } => thermocline_lab::ycsb::run(&words),
+        Verb::Ohc { words } => thermocline_lab::ohc::run(&words),
         Verb::Run(args) => verbs::run_verb(&args, &mut MachineHooks::live()),
         Verb::Resume(args) => verbs::resume_verb(&args, &mut MachineHooks::live()),
         Verb::Check(args) => verbs::check_verb(&args),

@@ -30,12 +30,14 @@ pub fn read_workload(table: Table, seed: u64) -> Result<Box<dyn Workload>> {
     Ok(workload)
 }
 
-/// `files` of properties first, then every other key as a property; `layout` and `compress` are the lab's own.
+/// `files` of properties first, then every other key as a property; `layout`, `compress` and `fill` (reads know the
+/// row that `subject.fill` writes) are the lab's own.
 fn ycsb(settings: &mut Settings, seed: u64) -> Result<Ycsb> {
     let layouts = [("row", Layout::Row), ("memcached", Layout::Memcached)];
     let dialect = Dialect {
         layout: settings.choice("layout", &layouts)?.unwrap_or_default(),
         compress: settings.number("compress")?,
+        fill: settings.truth("fill")?.unwrap_or(false),
         seed,
     };
     let files: Vec<PathBuf> = settings

@@ -11,6 +11,7 @@ pub mod kinds;
 pub mod last_words;
 pub mod memcached;
 pub mod mock;
+pub mod observed;
 pub mod outcomes;
 pub mod recipe;
 pub mod server;

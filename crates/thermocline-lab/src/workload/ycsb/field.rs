@@ -2,6 +2,7 @@
 //! from the key and the field's name. Also Java's hash of a string, which both that rule and the order of a map
 //! of fields rest on.
 
+use super::key::decimal;
 use crate::workload::Random;
 
 /// Appends `length` random bytes: six from each 32-bit word, all in 0x20..=0x7F.
@@ -30,7 +31,9 @@ pub fn integrity(key: &[u8], name: &[u8], length: usize, out: &mut Vec<u8>) {
         out.push(b':');
         hash = java_hash_on(hash, &out[hashed..]);
         hashed = out.len();
-        out.extend_from_slice(hash.to_string().as_bytes());
+        let mut digits = [0; 20];
+        let first = decimal(i64::from(hash), &mut digits);
+        out.extend_from_slice(&digits[first..]);
     }
     out.truncate(from + length);
 }

@@ -11,14 +11,24 @@ pub const ZERO_PADDING_MAX: u64 = 200;
 const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 1_099_511_628_211;
 
+/// Four steps over octets that are zero.
+const FNV_PRIME_4: u64 = {
+    let two = FNV_PRIME.wrapping_mul(FNV_PRIME);
+    two.wrapping_mul(two)
+};
+
 /// YCSB's hash of a key number: positive, except for the one input in 2^64 whose hash has no positive twin.
 #[inline]
 pub fn hash(number: u64) -> i64 {
     let mut rest = number;
     let mut word = FNV_OFFSET;
-    for _ in 0..8 {
+    let octets = if number >> 32 == 0 { 4 } else { 8 };
+    for _ in 0..octets {
         word = (word ^ (rest & 0xff)).wrapping_mul(FNV_PRIME);
         rest >>= 8;
+    }
+    if octets == 4 {
+        word = word.wrapping_mul(FNV_PRIME_4);
     }
     (word as i64).wrapping_abs()
 }
@@ -74,7 +84,7 @@ const PAIRS: [u8; 200] = {
 
 /// Writes `value` at the end of `out` and returns where it begins.
 #[inline]
-fn decimal(value: i64, out: &mut [u8; 20]) -> usize {
+pub(super) fn decimal(value: i64, out: &mut [u8; 20]) -> usize {
     let mut rest = value.unsigned_abs();
     let mut at = out.len();
     while rest >= 100 {

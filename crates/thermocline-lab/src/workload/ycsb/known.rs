@@ -104,11 +104,8 @@ pub fn check_names(properties: &Properties) -> Result<Vec<String>> {
             continue;
         }
         let near = did_you_mean(name, names());
-        if near.is_empty() && (name.contains('.') || OF_BINDINGS.contains(&name)) {
-            ignored.push(name.to_string());
-            continue;
-        }
-        if OF_BINDINGS.contains(&name) {
+        let is_of_a_binding = near.is_empty() && name.contains('.');
+        if is_of_a_binding || OF_BINDINGS.contains(&name) {
             ignored.push(name.to_string());
             continue;
         }

@@ -11,6 +11,10 @@ use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Records up to which the skew is counted, and draws for it: 4 MiB and 60 ms.
+const SKEW_RECORDS_MAX: u64 = 1 << 20;
+const SKEW_DRAWS: u64 = 1_000_000;
+
 /// How the core workload is spoken to a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dialect {
@@ -18,6 +22,8 @@ pub struct Dialect {
     /// `--value-compress`: the LZ4 ratio of rows; `None` for YCSB's own bytes.
     pub compress: Option<f64>,
     pub seed: u64,
+    /// Reads know the row that a fill after a miss writes.
+    pub fill: bool,
 }
 
 /// The core workload, ready to make sources. They share its inserts; how many operations there are is the driver's.
@@ -27,6 +33,8 @@ pub struct Ycsb {
     rows: Arc<Rows>,
     keys: Keys,
     inserts: Arc<Inserts>,
+    /// The row a fill writes.
+    filler: Arc<[u8]>,
 }
 
 impl Ycsb {
@@ -36,7 +44,12 @@ impl Ycsb {
             settings.keys.prefix = format!("{}-", settings.table).into_bytes();
         }
         let rows = Rows::new(&settings, dialect.layout, dialect.compress, dialect.seed)?;
+        let mut row = Vec::new();
+        if dialect.fill {
+            rows.whole(b"user0", &mut Random::new(dialect.seed), &mut row);
+        }
         Ok(Ycsb {
+            filler: row.into(),
             keys: Keys::new(settings.distribution, settings.space)?,
             inserts: Arc::new(Inserts::new(settings.space.records)),
             rows: Arc::new(rows),
@@ -51,6 +64,32 @@ impl Ycsb {
 
     pub fn rows(&self) -> &Rows {
         &self.rows
+    }
+
+    /// How the request distribution falls on the records, by a million draws; `None` where there are so many that
+    /// this would not tell.
+    pub fn skew(&self) -> Option<String> {
+        let space = self.settings.space;
+        if space.records > SKEW_RECORDS_MAX {
+            return None;
+        }
+        let mut keys = self.keys.fresh();
+        let mut random = Random::lane(self.dialect.seed, 9);
+        let mut seen = vec![0u32; space.records as usize];
+        for _ in 0..SKEW_DRAWS {
+            seen[keys.sample(space.records - 1, &mut random) as usize] += 1;
+        }
+        seen.sort_unstable_by(|a, b| b.cmp(a));
+        let share = |top: u64| {
+            let sum: u64 = seen[..top as usize].iter().map(|&n| u64::from(n)).sum();
+            100.0 * sum as f64 / SKEW_DRAWS as f64
+        };
+        Some(format!(
+            "of {SKEW_DRAWS} draws {:.2} % fell on the hottest key, {:.1} % on the hottest 1 %, {:.1} % on the hottest 10 %",
+            share(1),
+            share((space.records / 100).max(1)),
+            share((space.records / 10).max(1))
+        ))
     }
 
     fn writer(&self) -> Writer {
@@ -77,6 +116,7 @@ impl Workload for Ycsb {
             inserts: self.inserts.clone(),
             random: Random::lane(self.dialect.seed, 100 + worker as u64),
             unacknowledged: Vec::new(),
+            filler: self.filler.clone(),
         }))
     }
 
@@ -162,6 +202,15 @@ impl Writer {
         &self.key[self.settings.keys.prefix.len()..]
     }
 
+    /// With the value that a hit must have, where it follows from the key.
+    #[inline]
+    fn push_read(&mut self, batch: &mut Batch, number: u64, fill_bytes: u32, random: &mut Random) {
+        self.push(batch, Kind::Read, number, fill_bytes);
+        if self.rows.is_checkable() {
+            batch.push_value(|out| self.rows.whole(self.bare_key(), random, out));
+        }
+    }
+
     #[inline]
     fn push_insert(&mut self, batch: &mut Batch, number: u64, random: &mut Random) {
         let kind = match self.layout {
@@ -207,6 +256,7 @@ struct Run {
     inserts: Arc<Inserts>,
     random: Random,
     unacknowledged: Vec<u64>,
+    filler: Arc<[u8]>,
 }
 
 impl Run {
@@ -223,6 +273,9 @@ impl Run {
 impl Source for Run {
     fn fill(&mut self, batch: &mut Batch, count: usize) -> Result<usize> {
         batch.clear();
+        if !self.filler.is_empty() {
+            batch.share_filler(&self.filler);
+        }
         // Whoever asks for more has finished what it had.
         self.inserts.acknowledge(&mut self.unacknowledged);
         for _ in 0..count {
@@ -235,7 +288,11 @@ impl Source for Run {
             }
             let number = self.keys.sample(self.inserts.last(), &mut self.random);
             match kind {
-                Kind::Read => self.writer.push(batch, kind, number, 0),
+                Kind::Read => {
+                    let fill_bytes = self.filler.len() as u32;
+                    self.writer
+                        .push_read(batch, number, fill_bytes, &mut self.random);
+                }
                 Kind::Scan => {
                     let records = self.writer.settings.scan_lengths.sample(&mut self.random);
                     self.writer.push(batch, kind, number, records);
@@ -257,5 +314,128 @@ impl Drop for Run {
     /// A worker that stops must not keep the newest records from the others' eyes.
     fn drop(&mut self) {
         self.inserts.acknowledge(&mut self.unacknowledged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::properties::Properties;
+    use super::*;
+
+    fn ycsb(flags: &[&str], dialect: Dialect) -> Ycsb {
+        let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
+        let properties = Properties::merge(&[] as &[&str], &flags).unwrap();
+        Ycsb::new(Settings::read(&properties).unwrap(), dialect).unwrap()
+    }
+
+    #[test]
+    fn the_load_writes_every_record_once_in_order() {
+        let ycsb = ycsb(&["recordcount=1000", "insertstart=100"], Dialect::default());
+        let mut seen = Vec::new();
+        for worker in 0..3 {
+            let mut source = ycsb.load(worker, 3).unwrap().unwrap();
+            let mut batch = Batch::default();
+            while source.fill(&mut batch, 7).unwrap() > 0 {
+                for (index, op) in batch.ops.iter().enumerate() {
+                    assert_eq!(op.kind, Kind::Insert);
+                    assert_eq!(batch.value(index).unwrap().len(), 1000);
+                    seen.push(op.id);
+                }
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (100..1000).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn the_run_keeps_its_proportions_and_reads_what_is_there() {
+        let flags = [
+            "recordcount=1000",
+            "readproportion=0.5",
+            "updateproportion=0.2",
+            "insertproportion=0.2",
+            "readmodifywriteproportion=0.1",
+            "requestdistribution=latest",
+        ];
+        let ycsb = ycsb(&flags, Dialect::default());
+        let mut sources: Vec<_> = (0..2)
+            .map(|worker| ycsb.worker(worker, 2).unwrap())
+            .collect();
+        let mut batch = Batch::default();
+        let (mut counts, mut inserted, mut newest) = (BTreeMap::new(), 1000, 999);
+        for round in 0..200 {
+            sources[round % 2].fill(&mut batch, 100).unwrap();
+            for op in &batch.ops {
+                *counts.entry(op.kind).or_insert(0) += 1;
+                if op.kind == Kind::Insert {
+                    assert_eq!(op.id, inserted);
+                    inserted += 1;
+                } else {
+                    assert!(op.id < inserted, "{} of {inserted}", op.id);
+                    newest = newest.max(op.id);
+                }
+            }
+            sources[round % 2].settled(&batch);
+        }
+        for (kind, share) in ycsb.settings().proportions.all() {
+            let got = f64::from(*counts.get(&kind).unwrap_or(&0)) / 20_000.0;
+            assert!((got - share).abs() < 0.02, "{kind:?}: {got} for {share}");
+        }
+        assert!(newest > 4000, "new records are read: {newest}");
+    }
+
+    #[test]
+    fn reads_know_their_value_where_it_follows_from_the_key() {
+        let ycsb = ycsb(
+            &["recordcount=50", "dataintegrity=true"],
+            Dialect::default(),
+        );
+        let mut batch = Batch::default();
+        ycsb.worker(0, 1).unwrap().fill(&mut batch, 200).unwrap();
+        for index in 0..batch.len() {
+            if batch.ops[index].kind == Kind::Read {
+                let expected = batch.expected(index).unwrap();
+                assert!(expected.starts_with(batch.key(index)));
+            } else {
+                assert!(batch.value(index).unwrap().starts_with(batch.key(index)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_memcached_layout_adds_and_replaces_under_the_table() {
+        let dialect = Dialect {
+            layout: Layout::Memcached,
+            ..Dialect::default()
+        };
+        let ycsb = ycsb(&["recordcount=50", "table=t"], dialect);
+        let mut batch = Batch::default();
+        ycsb.load(0, 1)
+            .unwrap()
+            .unwrap()
+            .fill(&mut batch, 1)
+            .unwrap();
+        assert_eq!(batch.ops[0].kind, Kind::Add);
+        assert_eq!(batch.key(0), b"t-user6284781860667377211");
+        assert!(batch.value(0).unwrap().starts_with(b"{\"field1\":\""));
+    }
+
+    #[test]
+    fn fills_have_a_row_and_the_skew_is_told() {
+        let dialect = Dialect {
+            fill: true,
+            ..Dialect::default()
+        };
+        let ycsb = ycsb(
+            &["recordcount=1000", "requestdistribution=zipfian"],
+            dialect,
+        );
+        let mut batch = Batch::default();
+        ycsb.worker(0, 1).unwrap().fill(&mut batch, 100).unwrap();
+        for index in 0..batch.len() {
+            assert_eq!(batch.value(index).unwrap().len(), 1000);
+        }
+        let skew = ycsb.skew().unwrap();
+        assert!(skew.contains("on the hottest key"), "{skew}");
     }
 }

@@ -62,8 +62,8 @@ impl KeySpace {
     }
 }
 
-/// How often a draw may fall outside before the distribution is called impossible. At the worst accepted share
-/// (one key in 2^20 present) a run of this length does not happen in a lifetime.
+/// How often a draw may fall outside before the newest record is taken instead. At the worst share accepted (one
+/// key in 2^20 present) so many failures in a row do not happen in a lifetime.
 const DRAWS_MAX: u32 = 1 << 26;
 
 /// One worker's choice of keys.
@@ -151,6 +151,15 @@ impl Keys {
             },
         }))
         .and_then(|keys| keys.reachable(space))
+    }
+
+    /// The same choice with a counter of its own, where there is one.
+    pub fn fresh(&self) -> Self {
+        let mut keys = self.clone();
+        if let Shape::Sequential { next, .. } = &mut keys.0 {
+            *next = Arc::default();
+        }
+        keys
     }
 
     /// Refuses a choice whose keys nearly all lie beyond the records.
