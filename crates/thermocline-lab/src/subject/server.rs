@@ -273,11 +273,11 @@ impl Server {
 
     /// Asks it to end, then makes it.
     pub fn stop(self) -> Result<()> {
+        let pid = Pid::from_raw(self.pid as i32).context("a process has a number")?;
         let mut child = self
             .child
             .into_inner()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let pid = Pid::from_raw(self.pid as i32).context("a process has a number")?;
         // Already gone is as good, here and below.
         let _ = kill_process(pid, Signal::TERM);
         let start = Instant::now();
