@@ -37,6 +37,8 @@ pub struct Parts<'a> {
     pub results: &'a Results,
     pub cells: &'a [Cell<'a>],
     pub metrics: Vec<String>,
+    /// Shown by arm beside the compared ones, where points have them.
+    pub also_shown: Vec<String>,
     pub rows: Vec<Row>,
     pub unpaired: Vec<String>,
     pub findings: Vec<Finding>,
@@ -256,7 +258,8 @@ fn verdict_cell(verdict: &Verdict) -> super::document::Cell {
 fn shown_metrics(parts: &Parts<'_>) -> Vec<String> {
     let mut metrics = parts.metrics.clone();
     let there = |name: &str| parts.cells.iter().any(|cell| !cell.values(name).is_empty());
-    for name in ALSO_SHOWN {
+    let own = parts.also_shown.iter().map(String::as_str);
+    for name in own.chain(ALSO_SHOWN.iter().copied()) {
         if !metrics.iter().any(|metric| metric == name) && there(name) {
             metrics.push(name.to_string());
         }

@@ -20,6 +20,16 @@ pub struct Plan {
     plan: Schedule,
     #[serde(default)]
     matrix: toml::Table,
+    #[serde(default)]
+    subject: Subject,
+}
+
+/// What a command's experiment says of its output.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Subject {
+    /// Figure -> how it is found.
+    #[serde(default)]
+    metrics: toml::Table,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -64,7 +74,8 @@ impl Compare {
     pub fn better(&self) -> Better {
         let lower = ["_ns", "seconds", "miss"]
             .iter()
-            .any(|part| self.metric.contains(part));
+            .any(|part| self.metric.contains(part))
+            || self.metric.starts_with("ns_");
         self.better
             .unwrap_or(if lower { Better::Lower } else { Better::Higher })
     }
@@ -84,6 +95,11 @@ impl Plan {
             }
         }
         Ok(plan)
+    }
+
+    /// The figures the experiment reads from its command's output: shown whether they are compared or not.
+    pub fn own_figures(&self) -> Vec<String> {
+        self.subject.metrics.keys().cloned().collect()
     }
 
     /// Arms in the order of the file.

@@ -137,6 +137,7 @@ pub fn of_run(results: &Results) -> Result<Document> {
         sequential: looks,
         results,
         cells: &cells,
+        also_shown: plan.own_figures(),
         metrics,
     }))
 }
@@ -212,6 +213,7 @@ fn of_two(
         sequential: None,
         results: b,
         cells: &all,
+        also_shown: Vec::new(),
         metrics,
     }))
 }
