@@ -215,15 +215,17 @@ fn every_way_to_change_starts_from_the_value() {
 
 #[test]
 fn tokens_outlive_the_way_down_and_up() {
-    let cache = Cache::new(config(CompressMode::On)).expect("a cache");
-    let keys = 3 * MEMORY / VALUE_BYTES as u64;
-    fill(&cache, 0, 3000, &SetOptions::default());
-    let tokens: Vec<Option<u64>> = (0..3000)
+    let (cache, _) = full(&Clock::manual(START_MS), &SetOptions::default());
+    let first = 10_000_000;
+    fill(&cache, first, 3000, &SetOptions::default());
+    let tokens: Vec<Option<u64>> = (first..first + 3000)
         .map(|n| cache.peek(&key(n), true).and_then(|meta| meta.token))
         .collect();
-    fill(&cache, 3000, keys, &SetOptions::default());
+    // Several times what hot holds, far less than would push them out below.
+    let more = MEMORY / 4 / VALUE_BYTES as u64;
+    fill(&cache, first + 3000, more, &SetOptions::default());
     let mut seen = 0;
-    for (n, token) in (0..).zip(tokens) {
+    for (n, token) in (first..).zip(tokens) {
         for _ in 0..20 {
             // Reads promote some of them.
             cache.get(&key(n));

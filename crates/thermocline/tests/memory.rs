@@ -95,7 +95,7 @@ fn the_child() {
     );
     assert!(stats.charged_bytes <= stats.memory_bytes, "{stats:?}");
     // 32 threads on whatever cores there are: a pin may be preempted for long, but not for so many.
-    assert!(refused.load(Relaxed) <= 20, "{stats:?}");
+    assert!(refused.load(Relaxed) * 200 <= stats.inserts, "{stats:?}");
     assert!(
         written.load(Relaxed) > 2 * BUDGET,
         "too slow to prove anything: {stats:?}"
