@@ -65,8 +65,8 @@ fn the_engine_does_what_its_policy_does_without_bytes() {
             (real.miss_ratio - simulated.miss_ratio).abs() < 0.02,
             "{room:?}"
         );
-        // Where sizes vary widely the engine misses more bytes than its policy does without: 4.8 points here. Items over a
-        // quarter of a segment are chunked, and their chunks are judged where they lie.
+        // Where sizes vary widely the engine misses more bytes than its policy does without: 4.8 points here, against 1.2
+        // that are wanted at any point. The cause is not known; the bound only keeps it from growing.
         let bytes_off = real.byte_miss_ratio - simulated.byte_miss_ratio;
         assert!(bytes_off.abs() < 0.08, "{room:?}: {bytes_off}");
         assert!(real.live_share.unwrap() > 0.85 && real.refused == 0);

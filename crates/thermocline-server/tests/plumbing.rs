@@ -1,4 +1,6 @@
 //! The server around the protocol: listeners, logins, stopping, listings, statistics, metrics, configuration.
+//!
+//! One file of short stories that share a started server; each stands by itself.
 
 mod common;
 

@@ -10,6 +10,8 @@
 //! who reserved before; it is drained only when the epoch has passed its sealing, and when no long
 //! write (`writers`) is under way in it. `holds` count guards that outlive a pin.
 //!
+//! One file: states, table and free list are one state machine, and its tests a quarter of the lines.
+//!
 //! Must hold: at most one state change at a time a segment; a Free segment has no slot pointing into it.
 
 mod warm;

@@ -1,4 +1,7 @@
-//! The hot tier as a whole: index, segments, lanes and ghosts, and the small steps that join them.
+//! The tiers in memory as a whole: index, segments, lanes and ghosts, and the small steps that join them.
+//!
+//! One file, because each step (find, see, bury, admit, open, seal) joins two or three of the same fields and none
+//! is more than a screen.
 //!
 //! Owns what readers, writers and reclaim share. Leaves decisions to others: `reclaim` says what goes,
 //! `cache` says what an operation means.

@@ -4,6 +4,8 @@
 //! or strayed value shows at once. Reads are checked against the intervals of the writes: what a read
 //! returns must have been current at some moment between its call and its return.
 //!
+//! One file, though long: the checker, the threads that feed it and the scenes they play share one form of history.
+//!
 //! `SEED=n` repeats the choices of the threads (not their timing); `TORTURE_SECONDS=n` runs longer.
 
 mod torture;

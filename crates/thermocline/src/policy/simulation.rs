@@ -8,6 +8,8 @@
 //! ```
 //! An item over a quarter of a segment spills over the end of its segment and is charged exactly: that
 //! stands for the engine's chunks.
+//!
+//! One file, though long: it is the engine's reclaim loop retold without bytes, to be read from end to end beside it.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
