@@ -18,7 +18,7 @@ use crate::curve::Curve;
 use crate::generation::{Generations, Source};
 use crate::ghost::Ghosts;
 use crate::hash::Hasher;
-use crate::index::{Found, Index};
+use crate::index::{Found, Index, Near};
 use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
 use crate::location::{Place, Tier};
 use crate::mem::{current_core, Budget, Domain, Pin, Region};
@@ -217,7 +217,15 @@ impl Store {
             // Most items straddle a line: the value's end is asked for while the key arrives.
             self.region().prefetch(place.offset() + 64);
             self.item(place).key_is(key)
-        })
+        });
+        match near {
+            Near::Found(found) => Some(found),
+            Near::Nothing => None,
+            Near::Further(word) => {
+                let mut matches = |place| self.item(place).key_is(key);
+                self.index.find_further(hash, word, &mut matches)
+            }
+        }
     }
 
     /// As `find`, and collects the places that only shared the tag.

@@ -287,15 +287,21 @@ impl Inner {
     }
 
     /// Looks at one read in 16 for the hot keys.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sample(&self, hash: u64, key: &[u8]) {
         if let Some(hot) = &self.hot {
             if one_in_16() {
-                if let Ok(mut hot) = hot.try_lock() {
-                    hot.record(hash, key);
-                }
+                sample_hot(hot, hash, key);
             }
         }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn sample_hot(hot: &Mutex<HotKeys>, hash: u64, key: &[u8]) {
+    if let Ok(mut hot) = hot.try_lock() {
+        hot.record(hash, key);
     }
 }
 

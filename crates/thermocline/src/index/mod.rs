@@ -38,7 +38,7 @@ mod warm;
 mod word;
 mod write;
 
-pub(crate) use read::Found;
+pub(crate) use read::{Found, Near};
 pub(crate) use scan::Cursor;
 pub(crate) use stats::Stats as IndexStats;
 pub(crate) use write::Publish;

@@ -24,6 +24,14 @@ pub(crate) struct Found {
     at: usize,
 }
 
+/// What a look into the home bucket came to.
+pub(crate) enum Near {
+    Found(Found),
+    Nothing,
+    /// It may lie elsewhere: `find_further` with this.
+    Further(Word),
+}
+
 /// One look at a unit.
 #[derive(Clone, Copy)]
 struct View<'a> {
@@ -38,36 +46,48 @@ impl Index {
     /// called with places of other keys too (one lookup in 200), and may see a place twice.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(Place) -> bool) -> Option<Found> {
+        match self.find_near(hash, &mut matches) {
+            Near::Found(found) => Some(found),
+            Near::Nothing => None,
+            Near::Further(word) => self.find_further(hash, word, &mut matches),
+        }
+    }
+
+    /// `find` in the home bucket, where 97 % of the items lie. In two parts, so that a caller that has much to
+    /// compare can have that inlined here, and keep it out of line in `find_further`: a closure handed to both is
+    /// called.
+    #[inline(always)]
+    pub(crate) fn find_near(&self, hash: u64, mut matches: impl FnMut(Place) -> bool) -> Near {
         let words = self.region().words();
         let (index, tag) = split_hash(hash, self.words);
         let word = Word(words.u64(index * 8).load(Acquire));
         if word.steps().wrapping_sub(1) >= STEPS_MAX {
-            return self.find_elsewhere(hash, word, &mut matches);
+            return match word.in_fine() {
+                true => Near::Further(word),
+                false => Near::Nothing,
+            };
         }
         let view = View::new(words, word, tag);
-        let found = view.search_bucket(0, &mut matches);
-        if found.is_some() {
-            return found;
+        if let Some(found) = view.search_bucket(0, &mut matches) {
+            return Near::Found(found);
         }
         if view.block().code(view.home) == 0 && still(words.u64(index * 8), word) {
-            return None;
+            return Near::Nothing;
         }
-        self.find_beyond(hash, word, &mut matches)
+        Near::Further(word)
     }
 
-    /// The word led to no unit of the coarse directory.
-    #[cold]
-    #[inline(never)]
-    fn find_elsewhere(
+    /// The rest of `find`, after `find_near` said `Further`.
+    #[inline]
+    pub(crate) fn find_further(
         &self,
         hash: u64,
         word: Word,
         matches: &mut dyn FnMut(Place) -> bool,
     ) -> Option<Found> {
-        if word.in_fine() {
-            self.find_slowly(hash, matches)
-        } else {
-            None
+        match word.in_fine() {
+            true => self.find_slowly(hash, matches),
+            false => self.find_beyond(hash, word, matches),
         }
     }
 

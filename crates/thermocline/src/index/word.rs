@@ -26,7 +26,7 @@ const PARKED: u64 = 1 << 39;
 const VERSION_SHIFT: u32 = 40;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Word(pub(super) u64);
+pub(crate) struct Word(pub(super) u64);
 
 impl Word {
     /// What a coarse word becomes when its items have moved to the fine directory. It never changes
