@@ -104,6 +104,13 @@ impl Classes {
         Some(line)
     }
 
+    /// The block that would fill the place of a freed one of this size; a hint.
+    pub(super) fn last_line(&self, steps: usize) -> Option<u32> {
+        let class = lock(self.classes.get(steps.checked_sub(1)?)?);
+        let last = class.len.checked_sub(1)?;
+        Some(self.line(&class, last))
+    }
+
     /// Frees the block at `line`. `move_block(owner, from, to)` moves a block of another unit if it
     /// can lock that unit at once and the unit's word names `from`.
     pub(super) fn free(

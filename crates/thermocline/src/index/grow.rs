@@ -15,7 +15,9 @@ use super::class::Filled;
 use super::layout::{Gathered, Layout};
 use super::lock::Locked;
 use super::stats::Stats;
-use super::unit::{is_oversized, steps_for, Block, BUCKETS_MAX, REACH, STEPS_MAX};
+use super::unit::{
+    block_lines, is_oversized, steps_for, Block, BUCKETS_MAX, LINE_BYTES, REACH, STEPS_MAX,
+};
 use super::word::{half_of, split_hash, Level, Word, WordId, DEPTH_MAX, FINE, RUN};
 use super::{Index, Rehash};
 use crate::location::{Slot, Tier};
@@ -58,11 +60,13 @@ impl Locked<'_> {
     /// The block is taken before anything is arranged: being refused is then cheap.
     #[inline(never)]
     fn rebuild(&mut self, steps: usize) -> Grown {
+        self.index.ask_for_last(self.word.steps());
         let items = self.items();
         for steps in steps..=STEPS_MAX {
             let Some(line) = self.index.classes.allocate(steps, self.head) else {
                 return Grown::NoRoom;
             };
+            self.index.ask_for(line, steps);
             let window = if steps == STEPS_MAX {
                 BUCKETS_MAX
             } else {
@@ -168,6 +172,20 @@ impl Index {
         let line = self.classes.allocate(layout.steps, owner)?;
         self.fill_block(line, layout);
         Some(line)
+    }
+
+    /// Asks for the lines of a block that is about to be written, while there is something else to do.
+    fn ask_for(&self, line: u32, steps: usize) {
+        let first = line as usize;
+        (first..first + block_lines(steps))
+            .for_each(|line| self.region().prefetch(line * LINE_BYTES));
+    }
+
+    /// Asks for the block that will fill the place of one that is about to be freed.
+    fn ask_for_last(&self, steps: usize) {
+        if let Some(line) = self.classes.last_line(steps) {
+            self.ask_for(line, steps);
+        }
     }
 
     fn fill_block(&self, line: u32, layout: &Layout) {

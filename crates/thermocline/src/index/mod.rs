@@ -256,6 +256,11 @@ impl Index {
         &self.stats
     }
 
+    /// Whether the index will soon need another extent.
+    pub(crate) fn wants_warm(&self) -> bool {
+        self.classes.pool().wants_warm()
+    }
+
     /// The extents of the index, for the background thread to touch one ahead (`Extents::warm_one`).
     pub(crate) fn extents(&self) -> &Extents {
         self.classes.pool().extents()

@@ -169,7 +169,9 @@ fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
 fn warm_ahead(store: &Store) {
     if store.segments.could_add() > super::Reclaim::high(store) {
         store.segments.extents().warm_one();
-        store.index.extents().warm_one();
+        if store.index.wants_warm() {
+            store.index.extents().warm_one();
+        }
     } else {
         store.index.extents().drop_warm();
     }
