@@ -15,6 +15,8 @@ pub const MEMORY_CEILING: u64 = 32 << 40;
 /// Smallest and largest segment, bytes.
 pub(crate) const SEGMENT_MIN: usize = if cfg!(shuttle) { 1 << 10 } else { 64 << 10 };
 pub(crate) const SEGMENT_MAX: usize = EXTENT_BYTES;
+/// Segments are made finer than they must be down to this size: a quarter of it holds the longest key.
+const SEGMENT_FINE: u64 = 512 << 10;
 /// A tier has at least so many segments: the policy needs many.
 pub(crate) const SEGMENTS_MIN: u64 = 128;
 /// Longest key, bytes: what 16 bits of length hold.
@@ -368,9 +370,9 @@ impl Config {
         if let Some(shape) = self.shape {
             return shape.segment_bytes;
         }
-        let wanted = (self.cache_bytes() / SEGMENTS_MIN).max(1);
-        let power = 1u64 << wanted.ilog2();
-        (power as usize).clamp(SEGMENT_MIN, SEGMENT_MAX)
+        let power = |segments: u64| 1 << (self.cache_bytes() / segments).max(1).ilog2();
+        let finer = power(2 * SEGMENTS_MIN).max(SEGMENT_FINE);
+        (power(SEGMENTS_MIN).min(finer) as usize).clamp(SEGMENT_MIN, SEGMENT_MAX)
     }
 }
 
@@ -420,7 +422,8 @@ mod tests {
         for (memory, segment) in [
             (16u64 << 20, 128 << 10),
             (64 << 20, 512 << 10),
-            (256 << 20, 2 << 20),
+            (248 << 20, 512 << 10),
+            (256 << 20, 1 << 20),
             (1 << 30, 2 << 20),
         ] {
             assert_eq!(Config::new(memory).segment_bytes(), segment);
