@@ -213,6 +213,10 @@ pub struct Config {
     pub seed: Option<u64>,
     /// Run reclaim in a thread of its own. Without it, writers do all of it.
     pub background: bool,
+    /// For experiments: whether accesses are sampled, for the policy's duel, the curve and the duel of
+    /// compression. Without it what each starts with stays in force.
+    #[doc(hidden)]
+    pub sampling: bool,
     /// For experiments: exactly these segments, whatever more the budget would allow.
     #[doc(hidden)]
     pub shape: Option<Shape>,
@@ -249,6 +253,7 @@ impl Config {
             clock: Clock::default(),
             seed: None,
             background: true,
+            sampling: true,
             shape: None,
         }
     }
@@ -365,7 +370,9 @@ impl Config {
         }
     }
 
-    /// The largest power of two that gives at least 128 segments, within 64 KiB and 2 MiB.
+    /// The largest power of two that gives at least 128 segments, within 64 KiB and 2 MiB; twice as many where they
+    /// are large enough for the longest keys all the same. Segments that are free, kept for survivors or half full
+    /// are a number, not a share: with 1 MiB instead of 512 KiB a server of 256 MiB held a hundredth less.
     pub(crate) fn segment_bytes(&self) -> usize {
         if let Some(shape) = self.shape {
             return shape.segment_bytes;

@@ -27,7 +27,7 @@ mod tests;
 pub use report::{CurvePoint, Estimate, MissRatioCurve};
 
 use crate::policy::{Conditions, Duel, Objective, ReclaimPolicy, Shadow};
-use crate::sync::{lock, AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use lru::LruStack;
 
 /// Sizes with a miniature, as multiples of the cache.
@@ -50,6 +50,8 @@ const ALL_KEYS: u64 = 1 << 32;
 const LRU_REACH: f64 = 32.0;
 /// Sampled accesses between two looks at what memory the miniatures take.
 const LOOK_EVERY: u64 = 64;
+/// Sampled accesses after which whoever has no time to tidy must.
+const OVERDUE: u32 = 64;
 
 /// What happened to a sampled key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +86,8 @@ impl Requests {
 pub(crate) struct Curve {
     /// Keys whose lower 32 hash bits are below are sampled.
     bound: AtomicU64,
-    /// There is something to tidy.
-    due: AtomicBool,
+    /// Sampled accesses since there is something to tidy; 0: there is not.
+    due: AtomicU32,
     sampler: Mutex<Sampler>,
 }
 
@@ -93,9 +95,14 @@ impl Curve {
     pub(crate) fn new(policy: ReclaimPolicy, objective: Objective, seed: u64) -> Curve {
         Curve {
             bound: AtomicU64::new(ALL_KEYS),
-            due: AtomicBool::new(false),
+            due: AtomicU32::new(0),
             sampler: Mutex::new(Sampler::new(policy, objective, seed)),
         }
+    }
+
+    /// Keys are sampled whose lower 32 hash bits are below.
+    pub(crate) fn bound(&self) -> u64 {
+        self.bound.load(Ordering::Relaxed)
     }
 
     /// Whether accesses of this key are worth telling.
@@ -109,26 +116,32 @@ impl Curve {
     pub(crate) fn access(&self, access: Access, hash: u64, size: u64, now: &Now<'_>) {
         if let Ok(mut sampler) = self.sampler.try_lock() {
             if sampler.access(access, hash as u32, size, now) {
-                self.due.store(true, Ordering::Relaxed);
+                self.due.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// What takes longer, when it is due: thins the sample (a third of a millisecond, as often as the number of keys
-    /// in use doubles), forgets half of what is long past. No pin may be held.
+    /// Whether there is something to tidy.
     #[inline(always)]
-    pub(crate) fn tidy(&self, requests: impl FnOnce() -> Requests) {
-        if self.due.load(Ordering::Relaxed) {
-            self.tidy_now(requests());
-        }
+    pub(crate) fn is_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed) != 0
     }
 
-    #[cold]
-    fn tidy_now(&self, requests: Requests) {
+    /// Whether that has waited for long: memory is only bounded if it is done.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.due.load(Ordering::Relaxed) > OVERDUE
+    }
+
+    /// What takes longer, when it is due: thins the sample (a third of a millisecond, as often as the number of keys
+    /// in use doubles), makes room in the stack, forgets half of what is long past. No pin may be held.
+    pub(crate) fn tidy(&self, requests: impl FnOnce() -> Requests) {
+        if !self.is_due() {
+            return;
+        }
         if let Ok(mut sampler) = self.sampler.try_lock() {
-            sampler.tidy(requests);
+            sampler.tidy(requests());
             self.bound.store(sampler.bound, Ordering::Relaxed);
-            self.due.store(false, Ordering::Relaxed);
+            self.due.store(0, Ordering::Relaxed);
         }
     }
 
@@ -203,6 +216,8 @@ struct Sampler {
     miniatures: Vec<Miniature>,
     lru: LruStack,
     accesses: u64,
+    /// There is something to tidy.
+    due: bool,
     /// Requests as the sample has them, since the recent weights were last halved.
     since_halved: f64,
     half_life: f64,
@@ -231,6 +246,7 @@ impl Sampler {
             miniatures: (0..FACTORS.len()).map(miniature).collect(),
             lru: LruStack::default(),
             accesses: 0,
+            due: false,
             since_halved: 0.0,
             half_life: HALF_LIFE_MIN,
             at_halving: Requests::default(),
@@ -264,17 +280,21 @@ impl Sampler {
             let fill = now.capacity_bytes as f64 / now.conditions.mean.max(1.0);
             self.half_life = HALF_LIFE_MIN.max(HALF_LIFE_FILLS * fill);
         }
-        self.accesses % LOOK_EVERY == 0
-            && (self.since_halved >= self.half_life || self.is_too_large())
+        let looks = self.accesses % LOOK_EVERY == 0;
+        self.due |= self.lru.is_nearly_full()
+            || looks && (self.since_halved >= self.half_life || self.is_too_large());
+        self.due
     }
 
     fn tidy(&mut self, requests: Requests) {
         if self.since_halved >= self.half_life {
             self.halve(requests);
         }
+        self.lru.tidy();
         while self.is_too_large() && self.bound > 1 {
             self.thin();
         }
+        self.due = false;
     }
 
     fn is_too_large(&self) -> bool {

@@ -54,9 +54,19 @@ pub(crate) struct Store {
     pub(crate) marks: bool,
     pub(crate) idle_s: u32,
     pub(crate) curve: Option<Curve>,
+    watch: Watch,
     /// One handle a core on the same table, so that inserts do not meet on one lock.
     ghosts: Box<[GhostHandle]>,
     hasher: Hasher,
+}
+
+/// Keys whose lower 32 hash bits are below the bound are sampled by somebody. Apart from words that writers change:
+/// every access reads it. Nothing is decided by it alone, so models need no point to schedule at.
+#[repr(align(64))]
+struct Watch {
+    bound: std::sync::atomic::AtomicU64,
+    /// Whether anybody may sample at all.
+    sampling: bool,
 }
 
 #[repr(align(64))]
@@ -137,8 +147,12 @@ impl Store {
         let expected = (config.cache_bytes() / parts.segments.bytes() as u64) as usize;
         let expected = expected.min(config.segments_max());
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        Store {
+        let store = Store {
             domain: parts.domain,
+            watch: Watch {
+                bound: std::sync::atomic::AtomicU64::new(0),
+                sampling: config.sampling,
+            },
             lanes: Lanes::new(
                 config.threads,
                 expected,
@@ -187,7 +201,9 @@ impl Store {
             index: parts.index,
             segments: parts.segments,
             time,
-        }
+        };
+        store.watch_again();
+        store
     }
 
     #[inline(always)]
@@ -213,7 +229,7 @@ impl Store {
 
     #[inline(always)]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Found> {
-        self.index.find(hash, |place| {
+        let near = self.index.find_near(hash, |place| {
             // Most items straddle a line: the value's end is asked for while the key arrives.
             self.region().prefetch(place.offset() + 64);
             self.item(place).key_is(key)
@@ -511,31 +527,26 @@ impl Store {
         self.policy.steering().setting()
     }
 
-    /// An access of an item of so many bytes, for the duel: a read that hit, or a write. One compare unless
-    /// its key is sampled.
+    /// Whether somebody samples this key's accesses. One load, one comparison.
     #[inline(always)]
-    pub(crate) fn accessed(&self, hash: u64, bytes: usize) {
-        let steering = self.policy.steering();
-        if steering.is_sampled(hash) {
-            steering.sample(hash, bytes as u64, self.policy.mean_size());
-        }
-        self.compress.control.sees(hash, bytes);
+    pub(crate) fn is_watched(&self, hash: u64) -> bool {
+        u64::from(hash as u32) < self.watch.bound.load(Ordering::Relaxed)
     }
 
-    /// The same of a record just published, whose chunks count.
-    #[inline(always)]
-    pub(crate) fn published(&self, hash: u64, place: Place) {
-        if self.policy.steering().is_sampled(hash) || self.compress.control.samples(hash) {
-            let layout = self.look(place).layout;
-            self.accessed(hash, layout.reserved.max(layout.value_bytes));
+    /// Who samples may have changed its bound: the highest one is what is asked for. A race leaves a bound that
+    /// is too high or too low until the next sampled access.
+    pub(crate) fn watch_again(&self) {
+        if !self.watch.sampling {
+            return;
         }
-    }
-
-    /// A caller removed the key.
-    #[inline(always)]
-    pub(crate) fn removed(&self, hash: u64) {
-        if self.policy.steering().is_sampled(hash) {
-            self.policy.steering().forget(hash);
+        let bound = self
+            .policy
+            .steering()
+            .bound()
+            .max(self.compress.control.bound())
+            .max(self.curve.as_ref().map_or(0, Curve::bound));
+        if bound != self.watch.bound.load(Ordering::Relaxed) {
+            self.watch.bound.store(bound, Ordering::Relaxed);
         }
     }
 

@@ -6,6 +6,7 @@ pub mod growth;
 pub mod harness;
 pub mod memory;
 pub mod micro;
+pub mod policy_cpu;
 pub mod process;
 pub mod resident;
 pub mod row;
@@ -49,6 +50,7 @@ benches! {
     Guard(micro::GuardOptions) => micro::guard,
     Sizes(sizes::SizesOptions) => sizes::run,
     Cpu(cpu::CpuOptions) => cpu::cpu,
+    PolicyCpu(policy_cpu::PolicyCpuOptions) => policy_cpu::run,
     Threads(cpu::ThreadsOptions) => cpu::threads,
     Server(server::ServerOptions) => server::run,
     Harness(harness::HarnessOptions) => harness::run,

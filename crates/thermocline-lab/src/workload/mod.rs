@@ -16,7 +16,7 @@ pub mod zipf;
 pub use key::{key_into, stamp, Stamp, KEY_BYTES_MIN, STAMP_BYTES};
 pub use mix_workload::MixWorkload;
 pub use op::{Batch, Kind, Op, Source, Workload, UNSCHEDULED};
-pub use popularity::Popularity;
+pub use popularity::{Popularity, Ranks};
 pub use random::{mix, Random};
 pub use size::ValueSize;
 pub use stream::{Mix, Stream};

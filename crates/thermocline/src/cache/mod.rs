@@ -355,6 +355,7 @@ impl Work for Inner {
     }
 
     fn tick(&self) {
+        self.tidy_curve_now();
         self.look_at_tiers();
         if self.flush_is_due() {
             self.flush_now(true);

@@ -1,5 +1,8 @@
-//! What the live curve is told of: reads that hit, items stored under a new key, items written over, keys removed.
-//! Most calls end at one load and one comparison; only sampled keys go on.
+//! The one hook by which accesses reach those that sample them: the duel of the policy, the live curve, and the duel
+//! of compression. They are told of reads that hit, items stored under a new key, items written over, keys removed.
+//!
+//! All sample by the same bits of the hash, so one bound, the highest of theirs, does for all: most calls end at one
+//! load and one comparison (`Store::is_watched`), and the rest is out of line.
 
 use super::Cache;
 use super::Inner;
@@ -26,19 +29,52 @@ impl Cache {
 }
 
 impl Inner {
-    /// An access of a key whose item takes `bytes`. May be called under a pin.
+    /// An access of a key whose item takes `bytes`, its chunks included. No pin may be held.
     #[inline(always)]
-    pub(crate) fn observe(&self, access: Access, hash: u64, bytes: usize) {
-        if let Some(curve) = &self.store.curve {
-            if curve.samples(hash) {
-                self.observe_sampled(curve, access, hash, bytes);
-            }
+    pub(crate) fn accessed(&self, access: Access, hash: u64, bytes: usize) {
+        if self.store.is_watched(hash) {
+            self.accessed_watched(access, hash, bytes);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn observe_sampled(&self, curve: &Curve, access: Access, hash: u64, bytes: usize) {
+    fn accessed_watched(&self, access: Access, hash: u64, bytes: usize) {
+        self.tell_samplers(access, hash, bytes);
+        self.tidy_curve();
+        self.store.watch_again();
+    }
+
+    /// The same of a record that was just published at `place`, over another or not. Under a pin: what the curve
+    /// has to tidy waits for `tidy_curve`.
+    #[inline(always)]
+    pub(crate) fn accessed_at(&self, access: Access, hash: u64, place: Place) {
+        if self.store.is_watched(hash) {
+            self.accessed_at_watched(access, hash, place);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn accessed_at_watched(&self, access: Access, hash: u64, place: Place) {
+        let bytes = item_bytes(&self.store.look(place));
+        self.tell_samplers(access, hash, bytes);
+        self.store.watch_again();
+    }
+
+    fn tell_samplers(&self, access: Access, hash: u64, bytes: usize) {
+        let store = &self.store;
+        let steering = store.policy.steering();
+        if steering.is_sampled(hash) {
+            steering.sample(hash, bytes as u64, store.policy.mean_size());
+        }
+        store.compress.control.sees(hash, bytes);
+        if let Some(curve) = store.curve.as_ref().filter(|curve| curve.samples(hash)) {
+            self.tell_curve(curve, access, hash, bytes);
+        }
+    }
+
+    fn tell_curve(&self, curve: &Curve, access: Access, hash: u64, bytes: usize) {
         let store = &self.store;
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed).max(1);
         let segment = store.segments.bytes() as u64;
@@ -56,28 +92,49 @@ impl Inner {
         curve.access(access, hash, bytes as u64, &now);
     }
 
-    /// A record that was just published at `place`, over another or not.
+    /// After an access, no pin held: what the curve has to tidy is left to the background thread, unless there is
+    /// none or it does not come.
     #[inline(always)]
-    pub(crate) fn observe_published(&self, access: Access, hash: u64, place: Place) {
+    pub(crate) fn tidy_curve(&self) {
         if let Some(curve) = &self.store.curve {
-            if curve.samples(hash) {
-                let bytes = item_bytes(&self.store.look(place));
-                self.observe_sampled(curve, access, hash, bytes);
+            if curve.is_due() {
+                self.have_curve_tidied(curve);
             }
         }
     }
 
-    /// After an access, no pin held: what the curve has to tidy.
-    #[inline(always)]
-    pub(crate) fn tidy_curve(&self) {
-        if let Some(curve) = &self.store.curve {
-            curve.tidy(|| requests(&self.store));
+    #[cold]
+    #[inline(never)]
+    fn have_curve_tidied(&self, curve: &Curve) {
+        match &self.bell {
+            Some(bell) if !curve.is_overdue() => bell.ring(),
+            _ => self.tidy_curve_now(),
         }
     }
 
-    /// The key was removed.
+    /// Tidies the curve, if that is due.
+    pub(crate) fn tidy_curve_now(&self) {
+        if let Some(curve) = &self.store.curve {
+            curve.tidy(|| requests(&self.store));
+            self.store.watch_again();
+        }
+    }
+
+    /// A caller removed the key.
     #[inline]
-    pub(crate) fn forget_observed(&self, hash: u64) {
+    pub(crate) fn removed(&self, hash: u64) {
+        if self.store.is_watched(hash) {
+            self.removed_watched(hash);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn removed_watched(&self, hash: u64) {
+        let steering = self.store.policy.steering();
+        if steering.is_sampled(hash) {
+            steering.forget(hash);
+        }
         if let Some(curve) = &self.store.curve {
             curve.forget(hash);
         }

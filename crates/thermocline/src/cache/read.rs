@@ -371,12 +371,12 @@ impl Inner {
                 store.index.bump(&found);
                 self.mark_access(&seen);
                 self.sample(hash, key);
-                let plain = seen.layout.reserved + meta.value_bytes;
-                let plain = plain - seen.layout.value_bytes;
-                store.accessed(hash, plain);
-                self.observe(Access::Request, hash, plain);
             }
             drop(pin);
+            if want.mark {
+                let head = seen.layout.reserved - seen.layout.value_bytes;
+                self.accessed(Access::Request, hash, head + meta.value_bytes);
+            }
             return self.deliver_coded(hash, key, want, &coded, meta, copy_max, copy);
         }
         let copied = seen.layout.value_bytes <= copy_max && seen.layout.kind == Kind::Plain;
@@ -394,7 +394,6 @@ impl Inner {
         }
         if want.mark {
             store.index.bump(&found);
-            store.accessed(hash, seen.layout.reserved.max(seen.layout.value_bytes));
             self.mark_access(&seen);
             self.sample(hash, key);
         }
@@ -403,8 +402,7 @@ impl Inner {
         }
         drop(pin);
         if want.mark {
-            self.observe(Access::Request, hash, item_bytes(&seen));
-            self.tidy_curve();
+            self.accessed(Access::Request, hash, item_bytes(&seen));
         }
         outcome
     }

@@ -108,12 +108,10 @@ impl Inner {
             return ShortRead::Other;
         };
         store.index.bump(&found);
-        store.accessed(hash, stored_bytes);
         self.sample(hash, key);
         store.counters.one(&pin, Counter::Hits);
         drop(pin);
-        self.observe(Access::Request, hash, stored_bytes);
-        self.tidy_curve();
+        self.accessed(Access::Request, hash, stored_bytes);
         outcome
     }
 
@@ -157,15 +155,15 @@ impl Inner {
         }
         bare.overwrite(marks, value, slack, token_out);
         store.index.bump(&found);
-        store.accessed(hash, bare.reserved());
         let counter = match slack < UNIT_BYTES {
             true => Counter::EqualSizeInPlace,
             false => Counter::OtherInPlace,
         };
         store.counters.one(&pin, counter);
-        self.observe(Access::Overwrite, hash, bare.reserved());
         let version = bare.version() + 1;
         let token = token_out.then(|| store.segments.token(place, version));
+        drop(pin);
+        self.accessed(Access::Overwrite, hash, bare.reserved());
         ShortWrite::Done(token)
     }
 }

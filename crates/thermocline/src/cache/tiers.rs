@@ -162,7 +162,9 @@ impl Inner {
             decode_ns: 0,
             miss_ns: 0,
         };
-        if store.compress.look(facts, store.time.now_ms(), seen) {
+        let warns = store.compress.look(facts, store.time.now_ms(), seen);
+        store.watch_again();
+        if warns {
             if let Some(listener) = &self.pressure_listener {
                 listener.tell();
             }

@@ -180,12 +180,14 @@ impl Inner {
         if removed {
             seen.item.unlock_frozen(seen.header);
             store.bury_item(&seen);
-            store.removed(hash);
             store.counters.one(&pin, Counter::Deleted);
         } else {
             seen.item.unlock(seen.header);
         }
         drop(pin);
+        if removed {
+            self.removed(hash);
+        }
         if let (true, Some(gone)) = (removed, told) {
             store.tell(gone.cause, &gone.key, gone.value.as_deref());
         }
@@ -272,7 +274,6 @@ impl Inner {
                 if store.index.remove_if(hash, seen.place) {
                     seen.item.unlock_frozen(seen.header);
                     store.bury_item(seen);
-                    store.removed(hash);
                     store.counters.one(
                         &pin,
                         match over {
@@ -281,7 +282,7 @@ impl Inner {
                         },
                     );
                     drop(pin);
-                    self.forget_observed(hash);
+                    self.removed(hash);
                     if let Some(gone) = gone {
                         store.tell(gone.cause, &gone.key, gone.value.as_deref());
                     }

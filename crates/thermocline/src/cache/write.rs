@@ -414,6 +414,10 @@ impl Inner {
         let may_overwrite = !old.over && !old.seen.layout.is_coded();
         if may_overwrite && old.seen.item.fits(old.seen.header, write.new) {
             if let Some(done) = self.overwrite(&pin, &old, write) {
+                drop(pin);
+                if let Try::Done(_) = done {
+                    self.accessed(Access::Overwrite, write.hash, old.seen.layout.reserved);
+                }
                 return done;
             }
         }
@@ -478,13 +482,11 @@ impl Inner {
             self.rebook_expiry(seen, fields.expires_ms);
         }
         store.index.bump(&old.found);
-        store.accessed(write.hash, seen.layout.reserved);
         let counter = match seen.layout.reserved == write.new.bytes {
             true => Counter::EqualSizeInPlace,
             false => Counter::OtherInPlace,
         };
         store.counters.one(pin, counter);
-        self.observe(Access::Overwrite, write.hash, write.new.bytes);
         let token = write.new.token_out.then(|| {
             fields
                 .token
@@ -604,7 +606,6 @@ impl Inner {
             }
         }
         store.book_expiry(place, bytes, expires_ms);
-        store.published(hash, place);
         store
             .counters
             .add(pin, Counter::InsertedBytes, bytes as u64);
@@ -613,7 +614,7 @@ impl Inner {
             true => Access::Request,
             false => Access::Overwrite,
         };
-        self.observe_published(access, hash, place);
+        self.accessed_at(access, hash, place);
         let Some(old) = old else {
             store.counters.one(pin, Counter::Inserts);
             return Try::Done(Stored::Stored(None));

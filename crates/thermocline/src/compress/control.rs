@@ -10,6 +10,8 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 
 /// Items a shadow holds, uncompressed, at the least.
 const SHADOW_ITEMS: f64 = 1024.0;
+/// The range of the 32 hash bits that sample.
+const ALL_KEYS: u64 = 1 << 32;
 /// What is taken for granted until it is measured, nanoseconds.
 const CODE_NS: u64 = 2_000;
 const DECODE_NS: u64 = 300;
@@ -36,7 +38,7 @@ pub(crate) struct Control {
     mode: CompressMode,
     /// `Way` as a number, for readers.
     way: AtomicU32,
-    /// Keys whose hash is below are sampled; 0: none.
+    /// Keys whose lower 32 hash bits are below are sampled; 0: none.
     sample_below: AtomicU64,
     duel: Mutex<Option<Running>>,
 }
@@ -82,7 +84,13 @@ impl Control {
     /// Whether the duel wants to see this key's accesses.
     #[inline(always)]
     pub(crate) fn samples(&self, hash: u64) -> bool {
-        hash < self.sample_below.load(Ordering::Relaxed)
+        u64::from(hash as u32) < self.bound()
+    }
+
+    /// Keys are sampled whose lower 32 hash bits are below.
+    #[inline(always)]
+    pub(crate) fn bound(&self) -> u64 {
+        self.sample_below.load(Ordering::Relaxed)
     }
 
     /// An access of a key, whose item takes `bytes` uncoded.
@@ -128,7 +136,7 @@ impl Control {
         let sampled = (items / SHADOW_ITEMS).max(1.0).log2().floor() as u32;
         let capacity = facts.capacity_bytes >> sampled;
         self.sample_below
-            .store(u64::MAX >> sampled, Ordering::Relaxed);
+            .store(ALL_KEYS >> sampled, Ordering::Relaxed);
         let mut slot = crate::sync::lock(&self.duel);
         let running = slot.get_or_insert_with(|| Running {
             duel: Duel::new(capacity, &prices, seed),
@@ -218,7 +226,7 @@ mod tests {
                 },
                 1,
             );
-            let share = control.sample_below.load(Ordering::Relaxed) as f64 / u64::MAX as f64;
+            let share = control.bound() as f64 / ALL_KEYS as f64;
             let items = capacity_bytes as f64 / 400.0 * share;
             assert!((1000.0..2100.0).contains(&items) || share == 1.0, "{items}");
         }

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 const KEYS_MAX: usize = 1792;
 /// Times before they are renumbered: as many again as there are keys.
 const TIMES: usize = 2 * KEYS_MAX;
+/// So many keys or times before the last it is time to tidy.
+const SLACK: usize = 64;
 /// Buckets of distances: a quarter of an octave each.
 const PER_OCTAVE: f64 = 4.0;
 const BUCKETS: usize = 256;
@@ -74,6 +76,22 @@ impl LruStack {
             let bucket = bucket((younger + u64::from(bytes)) as f64 * weight);
             self.total[bucket] += weight;
             self.recent[bucket] += weight;
+        }
+    }
+
+    /// Whether keys or times are about to run out: `tidy` then takes what an access would have to, some tenths of a
+    /// millisecond.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.keys.len() + SLACK > KEYS_MAX || self.next_time as usize + SLACK > TIMES
+    }
+
+    /// Makes room for further accesses.
+    pub(super) fn tidy(&mut self) {
+        if self.is_nearly_full() {
+            self.renumber();
+        }
+        while self.keys.len() + SLACK > KEYS_MAX {
+            self.thin();
         }
     }
 
@@ -256,6 +274,23 @@ mod tests {
             small < 3_000.0 && (large / 300_000.0 - 1.0).abs() < 0.1,
             "{small} {large}"
         );
+    }
+
+    #[test]
+    fn tidied_in_time_no_access_makes_room() {
+        let mut stack = LruStack::default();
+        let mut tidied = 0;
+        for i in 0..100_000u64 {
+            let (bound, time) = (stack.bound, stack.next_time);
+            stack.access(spread(i % 5_000), 10, true);
+            assert!(stack.bound == bound && stack.next_time >= time);
+            if stack.is_nearly_full() {
+                stack.tidy();
+                tidied += 1;
+                assert!(!stack.is_nearly_full());
+            }
+        }
+        assert!(tidied > 10, "{tidied}");
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Steering {
         }
     }
 
+    /// Keys are sampled whose lower 32 hash bits are below.
+    pub fn bound(&self) -> u64 {
+        self.bound.load(Relaxed)
+    }
+
     #[inline(always)]
     pub fn is_sampled(&self, hash: u64) -> bool {
         u64::from(hash as u32) < self.bound.load(Relaxed)
