@@ -1,9 +1,30 @@
 #!/bin/sh
-# Writes COUNT C files and a makefile into DIRECTORY, the same ones every time: a program for a parallel compile to chew on.
-# FUNCTIONS sets what one compile takes: with 120, cc1 of GCC 14 peaks at 89 MB and takes 4 s of CPU time (-O1 -g).
+# Lays a program for a parallel compile to chew on into DIRECTORY: C files and a makefile.
+#   seed-001-zcache-make.sh DIRECTORY zstd
+#     part of the zstd library, from the crate zstd-sys that building this workspace has put into cargo's registry: six files,
+#     of which one compile (GCC 12, -O2 -g) takes 70 to 100 MB. zstd_lazy.c, which takes 280 MB and as long as these together, is left out.
+#   seed-001-zcache-make.sh DIRECTORY generated COUNT FUNCTIONS
+#     COUNT files made by rule, the same ones every time; with 120 functions cc1 of GCC 14 peaks at 89 MB (-O1 -g).
 set -eu
-directory=$1 count=$2 functions=$3
+directory=$1 kind=$2
 mkdir -p "$directory"
+if [ "$kind" = zstd ]; then
+  registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
+  # The newest there is; its name, with zstd's version in it, is printed.
+  crate=$(ls -d "$registry"/*/zstd-sys-* 2>/dev/null | sort | tail -n 1)
+  [ -n "$crate" ] || { echo "no zstd-sys in $registry: run cargo fetch here, set CARGO_HOME, or use with.program = \"generated 4 120\"" >&2; exit 1; }
+  basename "$crate"
+  cp -r "$crate/zstd/lib/." "$directory"
+  cat > "$directory/Makefile" <<'END'
+CC = cc
+CFLAGS = -O2 -g -w -I. -Icommon
+FILES = compress/zstd_compress compress/zstd_opt compress/zstd_fast decompress/zstd_decompress_block decompress/huf_decompress legacy/zstd_v07
+program.a: $(FILES:=.o)
+	ar rc $@ $^
+END
+  exit
+fi
+count=$3 functions=$4
 awk -v directory="$directory" -v count="$count" -v functions="$functions" '
 # A generator of our own: implementations of awk differ in rand().
 function draw(below) { state = (state * 16807) % 2147483647; return state % below }
