@@ -13,6 +13,7 @@
 //! whatever becomes of its leader; so nobody waits for a record that nobody will end. The outcome carries
 //! the value, so that it reaches waiters even if the item has left the cache again.
 
+use crate::models_switch::{mutant, Mutant};
 use crate::sync::{lock, Condvar, Mutex};
 use std::any::Any;
 use std::collections::HashMap;
@@ -182,7 +183,9 @@ impl Flight {
         state.runner = None;
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        self.ended.notify_all();
+        if !mutant(Mutant::Silent) {
+            self.ended.notify_all();
+        }
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
@@ -217,15 +220,17 @@ impl Lead<'_> {
 
     fn finish(&mut self, outcome: Outcome) {
         self.ended = true;
-        let gone = lock(self.loads.shard(self.hash)).remove(self.key);
-        debug_assert!(gone.is_some_and(|gone| Arc::ptr_eq(&gone, &self.flight)));
+        if !mutant(Mutant::StaysListed) {
+            let gone = lock(self.loads.shard(self.hash)).remove(self.key);
+            debug_assert!(gone.is_some_and(|gone| Arc::ptr_eq(&gone, &self.flight)));
+        }
         self.flight.end(outcome);
     }
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.ended && !mutant(Mutant::NoLastWord) {
             let outcome = match self.runs {
                 true => Outcome::Panicked,
                 false => Outcome::Abandoned,
@@ -287,7 +292,17 @@ mod models {
     //! Every waiter wakes, whatever order threads run in; shuttle reports a lost wake-up as a deadlock.
 
     use super::*;
+    use crate::models_switch::activate;
     use shuttle::sync::atomic::{AtomicU32, Ordering};
+    use std::panic::{catch_unwind, AssertUnwindSafe};
+
+    /// The model must fail with this line taken out.
+    fn fails_without(line: Mutant, model: impl FnOnce()) {
+        activate(Some(line));
+        let failed = catch_unwind(AssertUnwindSafe(model)).is_err();
+        activate(None);
+        assert!(failed, "the model does not notice: {line:?}");
+    }
 
     /// Three callers of one key: the outcome of the leader reaches whoever waits.
     fn three_callers(end: fn(Lead<'_>, u32)) {
@@ -328,19 +343,25 @@ mod models {
 
     #[test]
     fn a_value_wakes_all() {
-        three_callers(|lead, number| lead.end(Outcome::Value(Arc::new(vec![number as u8]))));
+        let value = |lead: Lead<'_>, number| lead.end(Outcome::Value(Arc::new(vec![number as u8])));
+        three_callers(value);
+        fails_without(Mutant::Silent, || three_callers(value));
     }
 
     #[test]
     fn a_panicked_leader_wakes_all() {
-        three_callers(|lead, _| drop(lead));
+        let panicked = |lead: Lead<'_>, _| drop(lead);
+        three_callers(panicked);
+        fails_without(Mutant::NoLastWord, || three_callers(panicked));
     }
 
     #[test]
     fn an_abandoned_load_is_taken_over() {
-        three_callers(|lead, number| match number {
+        let abandoned = |lead: Lead<'_>, number| match number {
             0 => lead.end(Outcome::Abandoned),
             _ => lead.end(Outcome::Value(Arc::new(Vec::new()))),
-        });
+        };
+        three_callers(abandoned);
+        fails_without(Mutant::StaysListed, || three_callers(abandoned));
     }
 }

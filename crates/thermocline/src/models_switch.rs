@@ -27,6 +27,17 @@ pub(crate) enum Mutant {
     NoHold,
     /// A full lane is emptied without comparing.
     SealBlind,
+    /// A mover heeds neither that an item is held nor that its slot has gone: either line alone keeps a deleted
+    /// item from being counted on.
+    MoveBlind,
+    /// A publication by copy does not see that what it rests on was flushed.
+    DarkIgnored,
+    /// The end of a load wakes nobody.
+    Silent,
+    /// A leader that goes away leaves its waiters waiting.
+    NoLastWord,
+    /// A load that has ended stays in the table.
+    StaysListed,
 }
 
 #[cfg(shuttle)]

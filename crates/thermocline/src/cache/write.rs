@@ -578,6 +578,7 @@ impl Inner {
             // a flush takes its mark no segment is opened, so the new record is dark too or this sees it.)
             let flushed = store.flush.birth.load(Ordering::Acquire);
             let dark = !over && store.segments.of(seen.place).birth() <= flushed;
+            let dark = dark && !mutant(Mutant::DarkIgnored);
             let changed = !seen.is_same_under_lock();
             if changed || dark && condition != Condition::Always {
                 seen.item.unlock(seen.header);

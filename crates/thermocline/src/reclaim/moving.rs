@@ -49,7 +49,8 @@ pub(super) fn move_item(
 ) -> Moved {
     let item = store.item(from);
     let header = item.header();
-    if header.busy() || !item.try_freeze(header) {
+    let heeds = !mutant(Mutant::MoveBlind);
+    if heeds && (header.busy() || !item.try_freeze(header)) {
         return Moved::Busy;
     }
     let moved = copy_frozen(store, pin, hash, from, counter, target, coder);
@@ -181,7 +182,8 @@ fn copy_frozen(
         // Before it can be found and buried by others.
         store.compress.raise(record.value, record.value.len());
     }
-    if !store.index.move_if(hash, from, to, Some(counter)) {
+    let turned = store.index.move_if(hash, from, to, Some(counter));
+    if !turned && !mutant(Mutant::MoveBlind) {
         store.bury(to, bytes, 0);
         if record.fields.coded {
             store.compress.lower(record.value, record.value.len());
