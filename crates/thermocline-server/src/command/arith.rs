@@ -2,9 +2,9 @@
 
 use super::conversation::Conversation;
 use super::expiry::Expire;
-use super::meta_reply::{self, Facts};
+use super::meta_reply::{self, Facts, Of};
 use super::meta_set::kept_expiry;
-use crate::wire::{push_u64, Arith, ArithMode, Meta, MetaFlags};
+use crate::wire::{push_u64, Arith, ArithMode, Meta, Refusal};
 use thermocline::{Change, Error, Marks, NewValue, View};
 
 pub(super) const NOT_A_NUMBER: &[u8] =
@@ -15,7 +15,8 @@ const DIGITS_MAX: usize = 20;
 
 /// What a step led to.
 enum Outcome {
-    Stepped(u64),
+    /// The new number, and when the item would have expired before this.
+    Stepped(u64, Option<u64>),
     Created(u64),
     NotFound,
     Exists,
@@ -25,7 +26,7 @@ enum Outcome {
 impl Conversation {
     pub(super) fn arith(&mut self, arith: &Arith<'_>) {
         let (up, delta) = (arith.up, arith.delta);
-        let outcome = self.cache.update(arith.key, |view| match view {
+        let outcome = self.cache.update_short(arith.key, DIGITS_MAX, |view| match view {
             None => (Change::Keep, Outcome::NotFound),
             Some(view) => stepped(&view, up, delta, None, None),
         });
@@ -35,7 +36,7 @@ impl Conversation {
             return;
         }
         match outcome {
-            Ok(Outcome::Stepped(value) | Outcome::Created(value)) => {
+            Ok(Outcome::Stepped(value, _) | Outcome::Created(value)) => {
                 push_u64(&mut self.out.bytes, value);
                 self.out.push(b"\r\n");
             }
@@ -47,8 +48,8 @@ impl Conversation {
 
     fn count_arith(&mut self, up: bool, outcome: &Result<Outcome, Error>) {
         let counter = match (outcome, up) {
-            (Ok(Outcome::Stepped(_)), true) => &self.counters.incr_hits,
-            (Ok(Outcome::Stepped(_)), false) => &self.counters.decr_hits,
+            (Ok(Outcome::Stepped(..)), true) => &self.counters.incr_hits,
+            (Ok(Outcome::Stepped(..)), false) => &self.counters.decr_hits,
             (Ok(Outcome::NotFound | Outcome::Created(_)), true) => &self.counters.incr_misses,
             (Ok(Outcome::NotFound | Outcome::Created(_)), false) => &self.counters.decr_misses,
             (Ok(Outcome::Exists), _) => &self.counters.cas_badval,
@@ -60,21 +61,21 @@ impl Conversation {
 
     pub(super) fn meta_arith(&mut self, meta: &Meta<'_>) {
         self.counters.cmd_meta.add(1);
-        let Some(key) = self.decoded(meta.key, &meta.flags) else {
+        let Some(key) = self.decoded_or(meta.key, &meta.flags, Refusal::BAD_FLAG) else {
             return;
         };
         let flags = &meta.flags;
         let up = flags.arith_mode == ArithMode::Up;
         let now_ms = self.now_ms;
         let ttl = flags.ttl_s.map(|ttl_s| Expire::of(ttl_s, now_ms).engine());
-        let vivify = flags.vivify_s.map(|ttl_s| Expire::of(ttl_s, now_ms));
-        let outcome = self.cache.update(&key, |view| match (view, vivify) {
-            (None, None) => (Change::Keep, Outcome::NotFound),
-            (None, Some(expire)) => {
+        let made = Expire::of(flags.made_ttl_s(), now_ms).engine();
+        let outcome = self.cache.update_short(&key, DIGITS_MAX, |view| match view {
+            None if flags.vivify_s.is_none() => (Change::Keep, Outcome::NotFound),
+            None => {
                 let change = Change::Put(NewValue {
                     value: flags.initial.to_string().into_bytes(),
                     flags: 0,
-                    expiry: expire.engine(),
+                    expiry: made,
                     token: flags.explicit,
                     marks: Marks {
                         base64: flags.base64(),
@@ -83,16 +84,32 @@ impl Conversation {
                 });
                 (change, Outcome::Created(flags.initial))
             }
-            (Some(view), _) if flags.compare.is_some() && flags.compare != view.meta.token => {
+            Some(view) if flags.compare.is_some() && flags.compare != view.meta.token => {
                 (Change::Keep, Outcome::Exists)
             }
-            (Some(view), _) => stepped(&view, up, flags.delta.unwrap_or(1), ttl, flags.explicit),
+            Some(view) => stepped(&view, up, flags.delta.unwrap_or(1), ttl, flags.explicit),
         });
+        let token = outcome.as_ref().ok().and_then(|updated| updated.token);
         let outcome = outcome.map(|updated| updated.answer);
         self.count_arith(up, &outcome);
+        let facts = Facts {
+            token: token.unwrap_or(0),
+            touched_s: flags
+                .ttl_s
+                .map(|ttl_s| meta_reply::given_s(Expire::of(ttl_s, now_ms), now_ms)),
+            ..Facts::default()
+        };
         match outcome {
-            Ok(Outcome::Stepped(value) | Outcome::Created(value)) => {
-                self.answer_number(meta.key, &key, flags, value)
+            Ok(Outcome::Stepped(..)) if flags.quiet() => {}
+            Ok(Outcome::Stepped(value, expires_at_ms)) => {
+                let ttl_s = expires_at_ms.map(|at| meta_reply::ttl_s(at, now_ms));
+                self.answer_number(meta, value, Facts { ttl_s, ..facts })
+            }
+            // Shown even when quiet, as memcached does: the client learns that it began to count.
+            Ok(Outcome::Created(value)) => {
+                let made = Expire::of(flags.vivify_s.unwrap_or(0), now_ms);
+                let made_s = Some(meta_reply::given_s(made, now_ms));
+                self.answer_number(meta, value, Facts { made_s, ..facts })
             }
             Ok(Outcome::NotFound) => meta_reply::miss(&mut self.out.bytes, b"NF", meta.key, flags),
             Ok(Outcome::Exists) => meta_reply::miss(&mut self.out.bytes, b"EX", meta.key, flags),
@@ -101,24 +118,22 @@ impl Conversation {
         }
     }
 
-    fn answer_number(&mut self, wire_key: &[u8], key: &[u8], flags: &MetaFlags<'_>, value: u64) {
-        if flags.quiet() {
-            return;
-        }
-        // Only the time left and the token need another look at the item.
-        let meta = match flags.has(b't') || flags.has(b'c') {
-            true => self.cache.peek(key, flags.has(b'c')).unwrap_or_default(),
-            false => thermocline::Meta::default(),
-        };
+    fn answer_number(&mut self, meta: &Meta<'_>, value: u64, facts: Facts) {
         let mut digits = Vec::with_capacity(DIGITS_MAX);
         push_u64(&mut digits, value);
         let facts = Facts {
             value_bytes: digits.len(),
-            ..Facts::of(&meta, self.now_ms)
+            ..facts
         };
-        meta_reply::hit(&mut self.out.bytes, wire_key, flags, &facts);
+        meta_reply::hit(
+            Of::Arith,
+            &mut self.out.bytes,
+            meta.key,
+            &meta.flags,
+            &facts,
+        );
         self.out.push(b"\r\n");
-        if flags.has(b'v') {
+        if meta.flags.has(b'v') {
             self.out.line(&digits);
         }
     }
@@ -132,6 +147,7 @@ fn stepped(
     ttl: Option<thermocline::Expiry>,
     token: Option<u64>,
 ) -> (Change, Outcome) {
+    // A longer value is not shown here, and is no number.
     let Some(old) = counter_value(view.value) else {
         return (Change::Keep, Outcome::NotANumber);
     };
@@ -146,7 +162,7 @@ fn stepped(
         token,
         marks: view.meta.marks.unwrap_or_default(),
     });
-    (change, Outcome::Stepped(new))
+    (change, Outcome::Stepped(new, view.meta.expires_at_ms))
 }
 
 /// A shorter number is padded to the old length: the item keeps its size and is overwritten where it lies.

@@ -4,7 +4,7 @@
 //! `meta_get`. The reply of a value is written around the bytes the engine appends: nothing is copied twice.
 
 use super::conversation::{Conversation, MoreKeys};
-use super::meta_reply;
+use super::meta_reply::{self, Of};
 use crate::net::{Out, BATCH_KEYS, COPY_BYTES_MAX};
 use crate::stats::WorkerCounters;
 use crate::wire::{push_u64, Get, Meta as MetaRequest, MetaFlags, Words};
@@ -278,7 +278,7 @@ impl Replies<'_, '_> {
             Ask::Meta { key, flags } => {
                 let marks = meta.marks.unwrap_or_default();
                 let facts = meta_reply::Facts::of(meta, self.now_ms);
-                meta_reply::hit(&mut self.out.bytes, key, flags, &facts);
+                meta_reply::hit(Of::Get, &mut self.out.bytes, key, flags, &facts);
                 if marks.won {
                     self.out.push(b" Z");
                 }

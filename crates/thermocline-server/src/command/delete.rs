@@ -3,7 +3,7 @@
 use super::conversation::Conversation;
 use super::expiry::Expire;
 use super::meta_reply;
-use crate::wire::{Delete, Flush, Meta, MetaFlags, Touch};
+use crate::wire::{Delete, Flush, Meta, MetaFlags, Refusal, Touch};
 use thermocline::{Change, Marks, NewValue};
 
 /// What came of a meta delete.
@@ -71,7 +71,7 @@ impl Conversation {
 
     pub(super) fn meta_delete(&mut self, meta: &Meta<'_>) {
         self.counters.cmd_meta.add(1);
-        let Some(key) = self.decoded(meta.key, &meta.flags) else {
+        let Some(key) = self.decoded_or(meta.key, &meta.flags, Refusal::BAD_FLAG) else {
             return;
         };
         let outcome = self.carry_out_meta_delete(&key, &meta.flags);

@@ -2,10 +2,10 @@
 
 use super::conversation::Conversation;
 use super::expiry::Expire;
-use super::meta_reply::{self, Facts};
+use super::meta_reply::{self, Facts, Of};
 use super::one::{read_and_touch, read_one, Found};
 use crate::wire::{Meta as MetaRequest, MetaFlags};
-use thermocline::{Change, Expiry, Marks, Meta, NewValue, Want};
+use thermocline::{Change, Marks, Meta, NewValue, Updated, Want};
 
 impl Conversation {
     pub(super) fn meta_get(&mut self, request: &MetaRequest<'_>) {
@@ -45,13 +45,23 @@ impl Conversation {
                 }
                 None => self.read_one(key, flags),
             };
-            let (None, Some(vivify_s)) = (&found, flags.vivify_s) else {
+            let (None, Some(_)) = (&found, flags.vivify_s) else {
                 return (found, false);
             };
-            let expiry = Expire::of(vivify_s, now_ms).engine();
-            match self.vivify(key, flags, expiry) {
-                Some(true) => return (self.read_one(key, flags), true),
-                Some(false) => {}
+            match self.vivify(key, flags) {
+                Some(made) if made.answer => {
+                    let meta = Meta {
+                        token: made.token,
+                        marks: Some(Marks {
+                            base64: flags.base64(),
+                            last_access_s: (now_ms / 1000) as u32,
+                            ..Marks::default()
+                        }),
+                        ..Meta::default()
+                    };
+                    return (Some(Found::copied(meta, Vec::new())), true);
+                }
+                Some(_) => {}
                 None => return (None, false),
             }
         }
@@ -66,9 +76,11 @@ impl Conversation {
         read_one(&self.cache, key, want)
     }
 
-    /// Makes an empty item that carries the claim of whoever asked. Some(false): there is one already.
-    fn vivify(&mut self, key: &[u8], flags: &MetaFlags<'_>, expiry: Expiry) -> Option<bool> {
-        let made = self.cache.update(key, |view| match view {
+    /// Makes an empty item that carries the claim of whoever asked; the answer is false where there is one already.
+    /// One whose time is over from the start is answered as if it were there, and is gone.
+    fn vivify(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Option<Updated<bool>> {
+        let expiry = Expire::of(flags.made_ttl_s(), self.now_ms).engine();
+        let made = self.cache.update_short(key, 0, |view| match view {
             Some(_) => (Change::Keep, false),
             None => {
                 let change = Change::Put(NewValue {
@@ -85,7 +97,7 @@ impl Conversation {
                 (change, true)
             }
         });
-        made.ok().map(|updated| updated.answer)
+        made.ok()
     }
 
     /// Whether this reader is the one to refresh the item: stale, or with little time left, and not yet claimed.
@@ -95,12 +107,21 @@ impl Conversation {
             let limit_s = flags.recache_s.unwrap_or(0).max(0) as u64;
             expires_at_ms.is_some_and(|at| meta_reply::ttl_s(at, now_ms) < limit_s)
         };
+        let touched = flags.ttl_s.map(|ttl_s| Expire::of(ttl_s, now_ms));
+        let late = match touched {
+            Some(expire) if flags.before(b'T', b'R') => {
+                let limit_s = flags.recache_s.unwrap_or(0).max(0) as u64;
+                meta_reply::given_s(expire, now_ms).is_some_and(|left_s| left_s < limit_s)
+            }
+            _ => soon(meta.expires_at_ms),
+        };
         let marks = meta.marks.unwrap_or_default();
-        if marks.won || !(marks.stale || soon(meta.expires_at_ms)) {
+        if marks.won || !(marks.stale || late) {
             return false;
         }
+        // Asked of the item as it is now; where T has moved its end already, that says nothing any more.
         self.claim(key, |marks, expires_at_ms| {
-            marks.stale || soon(expires_at_ms)
+            marks.stale || (late && (touched.is_some() || soon(expires_at_ms)))
         })
     }
 
@@ -110,7 +131,7 @@ impl Conversation {
         key: &[u8],
         deserves: impl Fn(&Marks, Option<u64>) -> bool,
     ) -> bool {
-        let claimed = self.cache.update(key, |view| {
+        let claimed = self.cache.update_short(key, 0, |view| {
             let Some(view) = view else {
                 return (Change::Keep, false);
             };
@@ -128,22 +149,27 @@ impl Conversation {
         let flags = &request.flags;
         let meta = found.meta;
         let marks = meta.marks.unwrap_or_default();
-        let mut facts = Facts::of(&meta, self.now_ms);
-        if let Some(ttl_s) = flags.ttl_s.filter(|_| !created) {
-            facts.ttl_s = match Expire::of(ttl_s, self.now_ms) {
-                Expire::Never => None,
-                Expire::Past => Some(0),
-                Expire::At(at) => Some(meta_reply::ttl_s(at, self.now_ms)),
-            };
-        }
+        let now_ms = self.now_ms;
+        let given = |ttl_s: i64| meta_reply::given_s(Expire::of(ttl_s, now_ms), now_ms);
+        let facts = Facts {
+            touched_s: flags.ttl_s.map(given),
+            made_s: flags.vivify_s.filter(|_| created).map(given),
+            ..Facts::of(&meta, now_ms)
+        };
         // The client has this very version: no need to send it again.
         let same = flags.compare.is_some() && flags.compare == meta.token;
         let value = flags.has(b'v') && !same;
         if flags.has(b'v') && same {
             self.out.push(b"HD");
-            meta_reply::returned(&mut self.out.bytes, request.key, flags, &facts);
+            meta_reply::returned(
+                Of::Get,
+                &mut self.out.bytes,
+                request.key,
+                flags,
+                &facts,
+            );
         } else {
-            meta_reply::hit(&mut self.out.bytes, request.key, flags, &facts);
+            meta_reply::hit(Of::Get, &mut self.out.bytes, request.key, flags, &facts);
         }
         if marks.won && !created {
             self.out.push(b" Z");

@@ -3,6 +3,7 @@
 use crate::wire::{push_u64, MetaFlags};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
+use super::expiry::Expire;
 use thermocline::Meta;
 
 /// What a reply may tell of an item. Read before the request changed anything.
@@ -10,8 +11,12 @@ use thermocline::Meta;
 pub struct Facts {
     pub value_bytes: usize,
     pub flags: u32,
-    /// None: never expires.
+    /// Before this request. None: never expires.
     pub ttl_s: Option<u64>,
+    /// From where T stands in the request.
+    pub touched_s: Option<Option<u64>>,
+    /// From where N stands in the request, if it made the item.
+    pub made_s: Option<Option<u64>>,
     pub token: u64,
     pub fetched: bool,
     pub idle_s: u64,
@@ -30,7 +35,18 @@ impl Facts {
             fetched: marks.fetched,
             idle_s: (now_ms / 1000).saturating_sub(u64::from(marks.last_access_s)),
             base64: marks.base64,
+            touched_s: None,
+            made_s: None,
         }
+    }
+}
+
+/// Seconds left of a time that a request gives; what is over has none.
+pub fn given_s(expire: Expire, now_ms: u64) -> Option<u64> {
+    match expire {
+        Expire::Never => None,
+        Expire::Past => Some(0),
+        Expire::At(at) => Some(ttl_s(at, now_ms)),
     }
 }
 
@@ -39,29 +55,41 @@ pub fn ttl_s(expires_at_ms: u64, now_ms: u64) -> u64 {
     expires_at_ms.saturating_sub(now_ms).div_ceil(1000)
 }
 
+/// Which command answers: each tells other facts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Of {
+    Get,
+    Set,
+    Arith,
+}
+
 /// `HD` or `VA size` and the flags asked for, without the line end.
-pub fn hit(out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, facts: &Facts) {
+pub fn hit(of: Of, out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, facts: &Facts) {
     if flags.has(b'v') {
         out.extend_from_slice(b"VA ");
         push_u64(out, facts.value_bytes as u64);
     } else {
         out.extend_from_slice(b"HD");
     }
-    returned(out, key, flags, facts);
+    returned(of, out, key, flags, facts);
 }
 
 /// The flags that come back on a hit or a store. `key` is as it stood on the wire.
-pub fn returned(out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, facts: &Facts) {
+pub fn returned(of: Of, out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, facts: &Facts) {
+    let (get, set) = (of == Of::Get, of == Of::Set);
+    let mut ttl_s = facts.ttl_s;
     for word in flags.words() {
         match word[0] {
             b'k' => returned_key(out, key, flags.base64(), facts.base64),
             b'O' => returned_word(out, word),
-            b'f' => number(out, b'f', u64::from(facts.flags)),
-            b's' => number(out, b's', facts.value_bytes as u64),
+            b'f' if get => number(out, b'f', u64::from(facts.flags)),
+            b's' if get || set => number(out, b's', facts.value_bytes as u64),
             b'c' => number(out, b'c', facts.token),
-            b'h' => number(out, b'h', u64::from(facts.fetched)),
-            b'l' => number(out, b'l', facts.idle_s),
-            b't' => match facts.ttl_s {
+            b'h' if get => number(out, b'h', u64::from(facts.fetched)),
+            b'l' if get => number(out, b'l', facts.idle_s),
+            b'T' => ttl_s = facts.touched_s.unwrap_or(ttl_s),
+            b'N' => ttl_s = facts.made_s.unwrap_or(ttl_s),
+            b't' if !set => match ttl_s {
                 Some(ttl_s) => number(out, b't', ttl_s),
                 None => out.extend_from_slice(b" t-1"),
             },

@@ -2,7 +2,7 @@
 
 use super::conversation::Conversation;
 use super::expiry::Expire;
-use super::meta_reply::{self, Facts};
+use super::meta_reply::{self, Facts, Of};
 use super::store::{NO_ROOM, TOO_LARGE};
 use crate::wire::{MetaFlags, MetaSet, Refusal, StoreMode};
 use base64::engine::general_purpose::STANDARD;
@@ -22,13 +22,23 @@ impl Conversation {
         key: &'k [u8],
         flags: &MetaFlags<'_>,
     ) -> Option<Cow<'k, [u8]>> {
+        self.decoded_or(key, flags, Refusal::BAD_BASE64)
+    }
+
+    /// `decoded`, with the answer to what is no base64.
+    pub(super) fn decoded_or<'k>(
+        &mut self,
+        key: &'k [u8],
+        flags: &MetaFlags<'_>,
+        refusal: Refusal,
+    ) -> Option<Cow<'k, [u8]>> {
         if !flags.base64() {
             return Some(Cow::Borrowed(key));
         }
         match STANDARD.decode(key) {
             Ok(decoded) if !decoded.is_empty() => Some(Cow::Owned(decoded)),
             _ => {
-                self.out.line(Refusal::BAD_BASE64.answer);
+                self.out.line(refusal.answer);
                 None
             }
         }
@@ -188,7 +198,7 @@ impl Conversation {
             Err(Error::ValueTooLarge { .. }) => return self.out.line(TOO_LARGE),
             Err(_) => return self.out.line(NO_ROOM),
         };
-        meta_reply::miss(&mut self.out.bytes, word, set.key, &set.flags);
+        self.answer_set(word, set, set.bytes as usize, 0);
     }
 
     fn answer_stored(&mut self, set: &MetaSet<'_>, key: &[u8], token: Option<u64>) {
@@ -204,15 +214,19 @@ impl Conversation {
                 .map_or(0, |meta| meta.value_bytes),
             false => set.bytes as usize,
         };
+        self.answer_set(b"HD", set, value_bytes, token.unwrap_or(0));
+    }
+
+    /// The same flags come back whatever came of it; what was not stored has the token 0.
+    fn answer_set(&mut self, word: &[u8], set: &MetaSet<'_>, value_bytes: usize, token: u64) {
         let facts = Facts {
             value_bytes,
-            flags: flags.client_flags,
-            token: token.unwrap_or(0),
-            base64: flags.base64(),
+            token,
+            base64: set.flags.base64(),
             ..Facts::default()
         };
-        self.out.push(b"HD");
-        meta_reply::returned(&mut self.out.bytes, set.key, flags, &facts);
+        self.out.push(word);
+        meta_reply::returned(Of::Set, &mut self.out.bytes, set.key, &set.flags, &facts);
         self.out.push(b"\r\n");
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn copied(meta: Meta, value: Vec<u8>) -> Found {
+    pub(super) fn copied(meta: Meta, value: Vec<u8>) -> Found {
         Found {
             meta,
             value,

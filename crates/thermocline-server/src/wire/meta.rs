@@ -77,6 +77,21 @@ impl<'a> MetaFlags<'a> {
         Words::new(self.raw)
     }
 
+    /// Whether `first` was sent and `second` was not, or came after it: some flags take effect in the order they came.
+    pub fn before(&self, first: u8, second: u8) -> bool {
+        let mut words = self.words().map(|word| word[0]);
+        words.find(|&letter| letter == first || letter == second) == Some(first)
+    }
+
+    /// The time to live of an item that N makes: of T and N the later counts.
+    pub fn made_ttl_s(&self) -> i64 {
+        let (made, given) = (self.vivify_s.unwrap_or(0), self.ttl_s);
+        match given {
+            Some(ttl_s) if self.before(b'N', b'T') => ttl_s,
+            _ => made,
+        }
+    }
+
     pub fn quiet(&self) -> bool {
         self.has(b'q')
     }
@@ -113,14 +128,27 @@ impl<'a> MetaFlags<'a> {
                 return Err(Refusal::new(b"CLIENT_ERROR opaque token too long"))
             }
             b'O' => self.opaque = Some(argument),
-            b'C' => self.compare = Some(parse_u64(argument).ok_or(command.bad_number())?),
+            b'C' => {
+                let token = parse_u64(argument).ok_or(command.bad_number())?;
+                // To a counter the token 0 is none.
+                self.compare = Some(token).filter(|&token| token > 0 || command != Command::Arith);
+            }
             b'E' => self.explicit = Some(parse_u64(argument).ok_or(command.bad_number())?),
             b'T' => self.ttl_s = Some(parse_i64(argument).ok_or(command.bad_number())?),
             b'N' => self.vivify_s = Some(parse_i64(argument).ok_or(command.bad_number())?),
             b'R' => self.recache_s = Some(parse_i64(argument).ok_or(command.bad_number())?),
-            b'J' => self.initial = parse_u64(argument).ok_or(command.bad_number())?,
-            b'D' => self.delta = Some(parse_u64(argument).ok_or(command.bad_number())?),
-            b'F' => self.client_flags = parse_u32(argument).ok_or(Refusal::BAD_LINE)?,
+            b'J' => {
+                let wrong = command.wrong(b"CLIENT_ERROR invalid numeric initial value");
+                self.initial = parse_u64(argument).ok_or(wrong)?;
+            }
+            b'D' => {
+                let wrong = command.wrong(b"CLIENT_ERROR invalid numeric delta value");
+                self.delta = Some(parse_u64(argument).ok_or(wrong)?);
+            }
+            b'F' => {
+                let wrong = command.wrong(Refusal::BAD_LINE.answer);
+                self.client_flags = parse_u32(argument).ok_or(wrong)?;
+            }
             b'M' => self.take_mode(command, argument)?,
             _ => {}
         }
@@ -128,11 +156,11 @@ impl<'a> MetaFlags<'a> {
     }
 
     fn take_mode(&mut self, command: Command, argument: &[u8]) -> Result<(), MetaError> {
-        if command == Command::Get {
+        if matches!(command, Command::Get | Command::Delete) {
             return Ok(());
         }
         let Some(&mode) = argument.first() else {
-            return Err(Refusal::new(b"CLIENT_ERROR incorrect length for M token"));
+            return Err(command.wrong(b"CLIENT_ERROR incorrect length for M token"));
         };
         if command == Command::Arith {
             self.arith_mode = match mode {
@@ -155,45 +183,46 @@ impl<'a> MetaFlags<'a> {
 }
 
 impl Command {
-    /// memcached words these differently for commands that only ever touch one item by key.
-    fn unknown_flag(self) -> MetaError {
+    /// memcached has one word for all that is wrong with the flags of `md` and `ma`.
+    fn wrong(self, answer: &'static [u8]) -> MetaError {
         match self {
-            Command::Delete | Command::Arith => {
-                Refusal::new(b"CLIENT_ERROR invalid or duplicate flag")
-            }
-            _ => Refusal::new(b"CLIENT_ERROR invalid flag"),
+            Command::Delete | Command::Arith => Refusal::BAD_FLAG,
+            _ => Refusal::new(answer),
         }
+    }
+
+    fn unknown_flag(self) -> MetaError {
+        self.wrong(b"CLIENT_ERROR invalid flag")
     }
 
     fn duplicate_flag(self) -> MetaError {
-        match self {
-            Command::Delete | Command::Arith => {
-                Refusal::new(b"CLIENT_ERROR invalid or duplicate flag")
-            }
-            _ => Refusal::new(b"CLIENT_ERROR duplicate flag"),
-        }
+        self.wrong(b"CLIENT_ERROR duplicate flag")
     }
 
     fn bad_number(self) -> MetaError {
-        Refusal::new(b"CLIENT_ERROR bad token in command line format")
+        self.wrong(b"CLIENT_ERROR bad token in command line format")
     }
 }
 
 #[inline]
-fn bit(letter: u8) -> u64 {
-    1u64 << (u32::from(letter.wrapping_sub(b'A')) & 63)
+const fn bit(letter: u8) -> u64 {
+    1u64 << (letter.wrapping_sub(b'A') as u32 & 63)
 }
 
-/// P and L are proxy hints: accepted and ignored everywhere.
+/// Every command knows the flags of all others and leaves those alone that are not its own. P and L are proxy hints:
+/// accepted and ignored everywhere.
 fn known(command: Command, letter: u8) -> bool {
-    let letters: &[u8] = match command {
-        Command::Get => b"bcfhklqstuvCEMNORT",
-        Command::Set => b"bcfkqstvCEFIMNOST",
-        Command::Delete => b"bckqstvxCEIOT",
-        Command::Arith => b"bckqstvCDEJMNOT",
-        Command::Debug => return letter.is_ascii_alphabetic(),
-    };
-    letter.is_ascii_alphabetic() && (letters.contains(&letter) || matches!(letter, b'P' | b'L'))
+    const LETTERS: u64 = bits(b"bcfhklqstuvxCDEFIJLMNOPRT");
+    letter.is_ascii_alphabetic() && (command == Command::Debug || LETTERS & bit(letter) != 0)
+}
+
+const fn bits(letters: &[u8]) -> u64 {
+    let (mut bits, mut at) = (0, 0);
+    while at < letters.len() {
+        bits |= bit(letters[at]);
+        at += 1;
+    }
+    bits
 }
 
 #[cfg(test)]
@@ -254,6 +283,23 @@ mod tests {
             answer(Command::Get, &many),
             b"CLIENT_ERROR options flags are too long"
         );
+    }
+
+    #[test]
+    fn what_counts_of_two_times_is_what_comes_later() {
+        let made = |line: &'static [u8]| parse(Command::Get, line).unwrap().made_ttl_s();
+        assert_eq!(made(b"N30"), 30);
+        assert_eq!(made(b"v N30 t T100"), 100);
+        assert_eq!(made(b"T100 k N30"), 30);
+        let flags = parse(Command::Get, b"k R5 v T9").unwrap();
+        assert!(flags.before(b'R', b'T') && !flags.before(b'T', b'R'));
+        assert!(flags.before(b'R', b'N') && !flags.before(b'N', b'R'));
+    }
+
+    #[test]
+    fn a_counter_has_no_token_0() {
+        assert_eq!(parse(Command::Arith, b"C0").unwrap().compare, None);
+        assert_eq!(parse(Command::Delete, b"C0").unwrap().compare, Some(0));
     }
 
     #[test]

@@ -135,6 +135,7 @@ impl Refusal {
     /// A too long key among those of a `get`: memcached 1.6.45 lets an empty line follow, and so do we.
     pub const BAD_GET_KEY: Refusal = Refusal::new(b"CLIENT_ERROR bad command line format\r\n");
     pub const TOO_MANY_KEYS: Refusal = Refusal::new(b"CLIENT_ERROR too many keys in one request");
+    pub const BAD_FLAG: Refusal = Refusal::new(b"CLIENT_ERROR invalid or duplicate flag");
     pub const BAD_BASE64: Refusal = Refusal::new(b"CLIENT_ERROR error decoding key");
 
     pub const fn new(answer: &'static [u8]) -> Refusal {

@@ -10,10 +10,13 @@ use crate::index::Cursor;
 use crate::location::{Place, Slot};
 use crate::store::Store;
 use crate::sync::pause;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+
+/// A step ends when it has copied so many bytes of keys: a unit of keys of 64 KiB is shown in several steps.
+const KEY_BYTES_MAX: usize = 128 << 10;
 
 /// A walk that can be put aside between steps: it holds no lock, no pin and no item. Send.
 pub struct Scan {
@@ -24,6 +27,29 @@ pub struct Scan {
     keys: Vec<u8>,
     metas: Vec<(usize, Meta)>,
     heats: Vec<Heat>,
+    shown: Shown,
+}
+
+/// What has been shown of a range of the index that one step did not come to the end of. An item is known again by the
+/// place and birth of its record, and by its hash if it has moved meanwhile.
+#[derive(Default)]
+struct Shown {
+    until: Option<Cursor>,
+    records: HashSet<u64>,
+    hashes: HashSet<u64>,
+}
+
+impl Shown {
+    /// The walk has come to `cursor`: what lies before is not met again.
+    fn forget_before(&mut self, cursor: Cursor) {
+        if self.until.is_some_and(|until| cursor >= until) {
+            *self = Shown::default();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.until.is_none()
+    }
 }
 
 /// How much an item is worth keeping: accesses lately, then the generation of its segment.
@@ -34,8 +60,8 @@ pub(crate) struct Heat {
 }
 
 impl Scan {
-    /// Shows the items of the next unit of the index (up to 896) to `each`, which may take its time: keys
-    /// and facts were copied before. False when the walk is over.
+    /// Shows the items of the next unit of the index (up to 896, and no more than 192 KiB of keys) to `each`, which may
+    /// take its time: keys and facts were copied before. False when the walk is over.
     pub fn step(&mut self, mut each: impl FnMut(&[u8], &Meta)) -> bool {
         self.step_with_heat(|key, meta, _| each(key, meta))
     }
@@ -54,7 +80,7 @@ impl Scan {
     }
 
     /// Copies keys and facts of one unit under one pin (30 to 100 us), so that no item moves away between
-    /// its slot and its bytes.
+    /// its slot and its bytes. Stops at `KEY_BYTES_MAX`; then the next step looks at the unit again.
     fn read_unit(&mut self) -> bool {
         let store = &self.inner.store;
         let _pin = store.pin();
@@ -62,23 +88,61 @@ impl Scan {
         self.keys.clear();
         self.metas.clear();
         self.heats.clear();
+        let start = self.cursor;
         if !store.index.scan(&mut self.cursor, &mut self.slots) {
             return false;
         }
-        for slot in &self.slots {
+        self.shown.forget_before(start);
+        let mut read = Vec::new();
+        let mut slots = self.slots.iter();
+        for slot in slots.by_ref() {
+            let record = store.segments.token(slot.place(), 0);
+            if self.shown.records.contains(&record) {
+                continue;
+            }
+            let (from, count) = (self.keys.len(), self.metas.len());
             let mut tries = 0;
             while !read_item(store, slot.place(), &mut self.keys, &mut self.metas) {
                 tries += 1;
                 pause(tries);
             }
-            if self.metas.len() > self.heats.len() {
-                self.heats.push(Heat {
-                    counter: slot.counter(),
-                    generation: store.segments.of(slot.place()).generation(),
-                });
+            if self.metas.len() == count {
+                continue;
+            }
+            if !self.shown.is_empty() {
+                let hash = store.hash(&self.keys[from..]);
+                if self.shown.hashes.contains(&hash) {
+                    self.keys.truncate(from);
+                    self.metas.pop();
+                    continue;
+                }
+            }
+            self.heats.push(Heat {
+                counter: slot.counter(),
+                generation: store.segments.of(slot.place()).generation(),
+            });
+            read.push(record);
+            if self.keys.len() >= KEY_BYTES_MAX {
+                break;
             }
         }
+        if slots.len() > 0 {
+            self.come_again(start, &read);
+        }
         true
+    }
+
+    /// The step ends before its unit does: the next begins with the same unit.
+    fn come_again(&mut self, start: Cursor, read: &[u64]) {
+        let mut from = 0;
+        for (to, _) in &self.metas {
+            let hash = self.inner.store.hash(&self.keys[from..*to]);
+            self.shown.hashes.insert(hash);
+            from = *to;
+        }
+        self.shown.records.extend(read);
+        self.shown.until = self.shown.until.max(Some(self.cursor));
+        self.cursor = start;
     }
 
     /// How much of the walk is done, 0.0 to 1.0.
@@ -172,6 +236,7 @@ impl Cache {
             keys: Vec::new(),
             metas: Vec::new(),
             heats: Vec::new(),
+            shown: Shown::default(),
         }
     }
 

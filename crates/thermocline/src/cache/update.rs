@@ -13,6 +13,9 @@ use crate::error::Error;
 use crate::item::{Fields, MarkWord, Measured, Record};
 use crate::sync::{pause, Ordering};
 
+/// A number has at most so many bytes; a longer value is none, and is not read.
+const DIGITS_MAX: usize = 64;
+
 /// What is there, as `update` shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -61,6 +64,16 @@ pub struct Updated<R> {
     pub token: Option<u64>,
 }
 
+/// What came of carrying a change out.
+enum Carried {
+    /// Done; the token of the item, if a value was put.
+    Out(Option<u64>),
+    /// The item has changed meanwhile.
+    Changed,
+    /// It takes a copy of the value, which was not read.
+    NeedsValue,
+}
+
 impl Cache {
     /// Reads the item under `key`, asks `decide` what to do, and does it unless the item has changed
     /// meanwhile; then it starts again. `decide` runs without locks and may run several times.
@@ -69,39 +82,53 @@ impl Cache {
         key: &[u8],
         decide: impl FnMut(Option<View<'_>>) -> (Change, R),
     ) -> Result<Updated<R>, Error> {
-        self.update_seen(key, Look::Token, decide)
+        self.update_seen(key, Look::Token, usize::MAX, decide)
+    }
+
+    /// `update` that copies no value longer than `value_max` bytes: of such an item `decide` sees an empty value, and
+    /// its length in `meta.value_bytes`. Another expiry or other marks then take no copy either, unless the item is
+    /// just being moved or has no expiry to change.
+    pub fn update_short<R>(
+        &self,
+        key: &[u8],
+        value_max: usize,
+        decide: impl FnMut(Option<View<'_>>) -> (Change, R),
+    ) -> Result<Updated<R>, Error> {
+        self.update_seen(key, Look::Token, value_max, decide)
     }
 
     fn update_seen<R>(
         &self,
         key: &[u8],
         look: Look,
+        mut value_max: usize,
         mut decide: impl FnMut(Option<View<'_>>) -> (Change, R),
     ) -> Result<Updated<R>, Error> {
         self.inner.begin_write(key)?;
         let hash = self.inner.store.hash(key);
         let mut tries = 0;
         loop {
-            let snapshot = self.inner.snapshot(hash, key, look);
+            let snapshot = self.inner.snapshot(hash, key, look, value_max);
             let view = snapshot.as_ref().map(|snapshot| View {
                 meta: &snapshot.meta,
                 value: &snapshot.value,
             });
             let (change, answer) = decide(view);
             let token_out = look == Look::Token;
-            let done = self.carry_out(hash, key, snapshot.as_ref(), change, token_out)?;
+            let carried = self.carry_out(hash, key, snapshot.as_ref(), change, token_out)?;
             if let Some(snapshot) = snapshot {
                 return_buffer(snapshot.value);
             }
-            if let Some(token) = done {
-                return Ok(Updated { answer, token });
+            match carried {
+                Carried::Out(token) => return Ok(Updated { answer, token }),
+                Carried::NeedsValue => value_max = usize::MAX,
+                Carried::Changed => {}
             }
             tries += 1;
             pause(tries);
         }
     }
 
-    /// None: the item has changed. Some(token): done.
     fn carry_out(
         &self,
         hash: u64,
@@ -109,17 +136,32 @@ impl Cache {
         snapshot: Option<&Snapshot>,
         change: Change,
         token_out: bool,
-    ) -> Result<Option<Option<u64>>, Error> {
-        let done = |yes: bool| yes.then_some(None);
+    ) -> Result<Carried, Error> {
+        let done = |yes: bool| match yes {
+            true => Carried::Out(None),
+            false => Carried::Changed,
+        };
         match (change, snapshot) {
-            (Change::Keep, _) => Ok(Some(None)),
-            (Change::Put(new), _) => self.put(key, snapshot, new, token_out),
-            (_, None) => Ok(Some(None)),
+            (Change::Keep, _) => Ok(Carried::Out(None)),
+            (Change::Put(new), _) => Ok(match self.put(key, snapshot, new, token_out)? {
+                Some(token) => Carried::Out(token),
+                None => Carried::Changed,
+            }),
+            (_, None) => Ok(Carried::Out(None)),
             (Change::Remove, Some(old)) => Ok(done(self.inner.remove_version(hash, old))),
             (Change::Touch(expiry), Some(old)) => {
-                self.touch_version(hash, key, old, expiry).map(done)
+                let expires_ms = self.inner.expires_ms(expiry);
+                match self.inner.touch_in_place(hash, old, expires_ms) {
+                    Some(yes) => Ok(done(yes)),
+                    None if !old.whole => Ok(Carried::NeedsValue),
+                    None => self.touch_by_copy(key, old, expires_ms).map(done),
+                }
             }
-            (Change::Marks(marks), Some(old)) => self.marks_of(hash, key, old, marks).map(done),
+            (Change::Marks(marks), Some(old)) => match self.inner.mark_in_place(hash, old, marks) {
+                Some(yes) => Ok(done(yes)),
+                None if !old.whole => Ok(Carried::NeedsValue),
+                None => self.marks_by_copy(key, old, marks).map(done),
+            },
         }
     }
 
@@ -185,7 +227,7 @@ impl Cache {
         let mut look = Look::Facts;
         let mut tries = 0;
         loop {
-            let Some(old) = self.inner.snapshot(hash, key, look) else {
+            let Some(old) = self.inner.snapshot(hash, key, look, usize::MAX) else {
                 return Ok(false);
             };
             match self.inner.touch_in_place(hash, &old, expires_ms) {
@@ -228,7 +270,7 @@ impl Cache {
     }
 
     fn step(&self, key: &[u8], step: impl Fn(u64) -> u64) -> Result<Option<u64>, Error> {
-        let updated = self.update_seen(key, Look::Value, |view| {
+        let updated = self.update_seen(key, Look::Value, DIGITS_MAX, |view| {
             let Some(view) = view else {
                 return (Change::Keep, Ok(None));
             };
@@ -259,7 +301,7 @@ impl Cache {
             true => Look::Token,
             false => Look::Value,
         };
-        let updated = self.update_seen(key, look, |view| {
+        let updated = self.update_seen(key, look, usize::MAX, |view| {
             let Some(view) = view else {
                 return (Change::Keep, false);
             };
@@ -287,10 +329,7 @@ impl Cache {
         })
     }
 
-    fn marks_of(&self, hash: u64, key: &[u8], old: &Snapshot, marks: Marks) -> Result<bool, Error> {
-        if let Some(done) = self.inner.mark_in_place(hash, old, marks) {
-            return Ok(done);
-        }
+    fn marks_by_copy(&self, key: &[u8], old: &Snapshot, marks: Marks) -> Result<bool, Error> {
         let access_s = old.fields.marks.map_or(0, |word| word.access_s());
         let fields = Fields {
             marks: Some(MarkWord::new(marks.flags(), access_s)),
@@ -301,20 +340,6 @@ impl Cache {
         Ok(self
             .put_record(key, fields, &old.value, condition, false)?
             .is_some())
-    }
-
-    fn touch_version(
-        &self,
-        hash: u64,
-        key: &[u8],
-        old: &Snapshot,
-        expiry: Expiry,
-    ) -> Result<bool, Error> {
-        let expires_ms = self.inner.expires_ms(expiry);
-        match self.inner.touch_in_place(hash, old, expires_ms) {
-            Some(done) => Ok(done),
-            None => self.touch_by_copy(key, old, expires_ms),
-        }
     }
 
     fn touch_by_copy(&self, key: &[u8], old: &Snapshot, expires_ms: u64) -> Result<bool, Error> {

@@ -12,13 +12,15 @@ use crate::store::Seen;
 use crate::sync::{pause, Ordering};
 use std::sync::Arc;
 
-/// One version, read whole.
+/// One version, read whole, or its facts.
 pub(super) struct Snapshot {
     pub(super) place: Place,
     pub(super) expected: Expected,
     pub(super) fields: Fields,
     pub(super) meta: Meta,
     pub(super) value: Vec<u8>,
+    /// False: the value was longer than was asked for, and is not here.
+    pub(super) whole: bool,
 }
 
 impl Snapshot {
@@ -48,10 +50,11 @@ impl Inner {
         hash: u64,
         key: &[u8],
         look: Look,
+        value_max: usize,
     ) -> Option<Snapshot> {
         let mut tries = 0;
         loop {
-            match self.try_snapshot(hash, key, look) {
+            match self.try_snapshot(hash, key, look, value_max) {
                 Ok(found) => return found,
                 Err(()) => {
                     tries += 1;
@@ -67,6 +70,7 @@ impl Inner {
         hash: u64,
         key: &[u8],
         look: Look,
+        value_max: usize,
     ) -> Result<Option<Snapshot>, ()> {
         let store = &self.store;
         let pin = store.pin();
@@ -88,7 +92,8 @@ impl Inner {
             seen.header = seen.header.with_token_out();
         }
         let mut snapshot = self.facts(&seen);
-        if look == Look::Facts {
+        if look == Look::Facts || snapshot.meta.value_bytes > value_max {
+            snapshot.whole = false;
             return Ok(Some(snapshot));
         }
         if seen.header.is_long() {
@@ -147,6 +152,7 @@ impl Inner {
             },
             meta,
             value: Vec::new(),
+            whole: true,
         }
     }
 

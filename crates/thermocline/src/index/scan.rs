@@ -11,7 +11,7 @@ use super::Index;
 use crate::location::Slot;
 
 /// How far a walk has come.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Cursor {
     /// The next fine word.
     next: usize,
