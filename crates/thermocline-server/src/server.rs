@@ -8,7 +8,7 @@
 use crate::admin::Admin;
 use crate::clock::TestClock;
 use crate::command::{Conversation, Logins};
-use crate::config::{ConfigError, Listen, Settings};
+use crate::config::{twice, ConfigError, Listen, Settings};
 use crate::net::{bind, Acceptor, Bound, Worker};
 use crate::pressure::Watch;
 use crate::reserve::Reserve;
@@ -69,19 +69,27 @@ pub struct Prepared {
     http: Vec<Bound>,
     logins: Option<Logins>,
     reserve: Reserve,
+    open_files: u64,
 }
 
 impl Prepared {
     /// Binds, reads what must be readable, refuses what cannot work. Everything that can go wrong should do so here.
     pub fn new(settings: Settings) -> Result<Prepared, StartError> {
         settings.check().map_err(StartError::Config)?;
+        let lists = [
+            ("memcached", settings.memcached.as_slice()),
+            ("http", settings.http.as_slice()),
+        ];
+        if let Some(text) = twice(&lists) {
+            return Err(StartError::Config(text));
+        }
         let reserve = Reserve::of(&settings);
         engine_config(&settings, &reserve).check()?;
         let logins = match &settings.auth_file {
             Some(path) => Some(Logins::read(path)?),
             None => None,
         };
-        descriptors::raise_limit(settings.connections_max);
+        let open_files = descriptors::raise_limit(settings.connections_max);
         let bind_all = |listeners: &[Listen]| -> io::Result<Vec<Bound>> {
             let mut bound = Vec::new();
             for listen in listeners {
@@ -100,6 +108,7 @@ impl Prepared {
             http,
             logins,
             reserve,
+            open_files,
         })
     }
 
@@ -145,6 +154,7 @@ impl Prepared {
             watch,
             admin,
             http_places,
+            open_files: self.open_files,
         })
     }
 
@@ -209,6 +219,7 @@ pub struct Server {
     watch: Option<Watch>,
     admin: Option<Admin>,
     http_places: Vec<String>,
+    open_files: u64,
 }
 
 impl Server {
@@ -252,8 +263,8 @@ impl Server {
             format!("memcached on {}", self.shared.places.join(", ")),
             format!("http on {http}"),
             format!(
-                "{} event loops, {} connections at most",
-                settings.threads, settings.connections_max
+                "{} event loops, {} connections at most, {} open files",
+                settings.threads, settings.connections_max, self.open_files
             ),
         ];
         lines.extend(

@@ -26,10 +26,12 @@ enum Outcome {
 impl Conversation {
     pub(super) fn arith(&mut self, arith: &Arith<'_>) {
         let (up, delta) = (arith.up, arith.delta);
-        let outcome = self.cache.update_short(arith.key, DIGITS_MAX, |view| match view {
-            None => (Change::Keep, Outcome::NotFound),
-            Some(view) => stepped(&view, up, delta, None, None),
-        });
+        let outcome = self
+            .cache
+            .update_short(arith.key, DIGITS_MAX, |view| match view {
+                None => (Change::Keep, Outcome::NotFound),
+                Some(view) => stepped(&view, up, delta, None, None),
+            });
         let outcome = outcome.map(|updated| updated.answer);
         self.count_arith(up, &outcome);
         if arith.noreply {
@@ -69,26 +71,28 @@ impl Conversation {
         let now_ms = self.now_ms;
         let ttl = flags.ttl_s.map(|ttl_s| Expire::of(ttl_s, now_ms).engine());
         let made = Expire::of(flags.made_ttl_s(), now_ms).engine();
-        let outcome = self.cache.update_short(&key, DIGITS_MAX, |view| match view {
-            None if flags.vivify_s.is_none() => (Change::Keep, Outcome::NotFound),
-            None => {
-                let change = Change::Put(NewValue {
-                    value: flags.initial.to_string().into_bytes(),
-                    flags: 0,
-                    expiry: made,
-                    token: flags.explicit,
-                    marks: Marks {
-                        base64: flags.base64(),
-                        ..Marks::default()
-                    },
-                });
-                (change, Outcome::Created(flags.initial))
-            }
-            Some(view) if flags.compare.is_some() && flags.compare != view.meta.token => {
-                (Change::Keep, Outcome::Exists)
-            }
-            Some(view) => stepped(&view, up, flags.delta.unwrap_or(1), ttl, flags.explicit),
-        });
+        let outcome = self
+            .cache
+            .update_short(&key, DIGITS_MAX, |view| match view {
+                None if flags.vivify_s.is_none() => (Change::Keep, Outcome::NotFound),
+                None => {
+                    let change = Change::Put(NewValue {
+                        value: flags.initial.to_string().into_bytes(),
+                        flags: 0,
+                        expiry: made,
+                        token: flags.explicit,
+                        marks: Marks {
+                            base64: flags.base64(),
+                            ..Marks::default()
+                        },
+                    });
+                    (change, Outcome::Created(flags.initial))
+                }
+                Some(view) if flags.compare.is_some() && flags.compare != view.meta.token => {
+                    (Change::Keep, Outcome::Exists)
+                }
+                Some(view) => stepped(&view, up, flags.delta.unwrap_or(1), ttl, flags.explicit),
+            });
         let token = outcome.as_ref().ok().and_then(|updated| updated.token);
         let outcome = outcome.map(|updated| updated.answer);
         self.count_arith(up, &outcome);

@@ -93,6 +93,9 @@ impl Conversation {
             if talk.listing.is_some() && !self.continue_listing(talk) {
                 break Next::Yield;
             }
+            if talk.rewrite.is_some() && !self.continue_rewrite(talk) {
+                break Next::Yield;
+            }
             if talk.body.is_some() {
                 at += self.feed_body(talk, &input[at..]);
                 if talk.body.is_some() {
@@ -175,7 +178,7 @@ impl Conversation {
                         }
                         continue;
                     }
-                    match self.command(talk, request) {
+                    match self.command(talk, request, line) {
                         Line::Done => at += line_bytes,
                         Line::Close => {
                             at = input.len();
@@ -231,14 +234,14 @@ impl Conversation {
     }
 
     /// Requests without payload.
-    fn command(&mut self, talk: &mut Talk, request: Request<'_>) -> Line {
+    fn command(&mut self, talk: &mut Talk, request: Request<'_>, line: &[u8]) -> Line {
         match request {
             Request::GetTouch(get) => return self.get_touch(talk, get),
             Request::Delete(delete) => self.delete(&delete),
             Request::Arith(arith) => self.arith(&arith),
             Request::Touch(touch) => self.touch(&touch),
             Request::MetaGet(meta) => self.meta_get(&meta),
-            Request::MetaDelete(meta) => self.meta_delete(&meta),
+            Request::MetaDelete(meta) => self.meta_delete(talk, &meta, line),
             Request::MetaArith(meta) => self.meta_arith(&meta),
             Request::MetaDebug(meta) => self.meta_debug(&meta),
             Request::MetaNoop => self.out.line(b"MN"),
@@ -276,8 +279,8 @@ impl Conversation {
                 let (value, end) = after[..bytes as usize].split_at(bytes as usize - 2);
                 let whole = end == b"\r\n";
                 match request {
-                    Request::Store(store) if whole => self.store(&store, value),
-                    Request::MetaSet(set) if whole => self.meta_set(&set, value),
+                    Request::Store(store) if whole => self.store(talk, &store, value, line),
+                    Request::MetaSet(set) if whole => self.meta_set(talk, &set, value, line),
                     Request::Store(store) => self.bad_chunk(&store),
                     _ => self.out.line(super::store::BAD_CHUNK),
                 }

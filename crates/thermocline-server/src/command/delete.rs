@@ -3,15 +3,18 @@
 use super::conversation::Conversation;
 use super::expiry::Expire;
 use super::meta_reply;
+use super::rewrite::Rewrite;
+use crate::net::{Talk, REWRITE_BYTES_MIN};
 use crate::wire::{Delete, Flush, Meta, MetaFlags, Refusal, Touch};
 use thermocline::{Change, Marks, NewValue};
 
 /// What came of a meta delete.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     Done,
     NotFound,
     Exists,
+    NoRoom,
 }
 
 impl Conversation {
@@ -69,41 +72,56 @@ impl Conversation {
         }
     }
 
-    pub(super) fn meta_delete(&mut self, meta: &Meta<'_>) {
+    pub(super) fn meta_delete(&mut self, talk: &mut Talk, meta: &Meta<'_>, line: &[u8]) {
         self.counters.cmd_meta.add(1);
         let Some(key) = self.decoded_or(meta.key, &meta.flags, Refusal::BAD_FLAG) else {
             return;
         };
-        let outcome = self.carry_out_meta_delete(&key, &meta.flags);
-        self.count_delete(&key, outcome == Outcome::Done);
+        match self.carry_out_meta_delete(&key, &meta.flags) {
+            Some(outcome) => self.answer_meta_delete(meta, &key, outcome),
+            None => talk.rewrite = Some(Box::new(Rewrite::new(line, &[]))),
+        }
+    }
+
+    pub(super) fn answer_meta_delete(&mut self, meta: &Meta<'_>, key: &[u8], outcome: Outcome) {
+        self.count_delete(key, outcome == Outcome::Done);
         let word: &[u8] = match outcome {
             Outcome::Done if meta.flags.quiet() => return,
             Outcome::Done => b"HD",
             Outcome::NotFound => b"NF",
             Outcome::Exists => b"EX",
+            Outcome::NoRoom => return self.out.line(b"SERVER_ERROR out of memory"),
         };
         meta_reply::miss(&mut self.out.bytes, word, meta.key, &meta.flags);
     }
 
-    fn carry_out_meta_delete(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Outcome {
+    /// None: a long value is to be marked, which is a copy of it.
+    fn carry_out_meta_delete(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Option<Outcome> {
         let (invalidate, empty) = (flags.has(b'I'), flags.has(b'x'));
         if flags.compare.is_none() && !invalidate && !empty {
-            return match self.cache.delete(key) {
+            return Some(match self.cache.delete(key) {
                 true => Outcome::Done,
                 false => Outcome::NotFound,
-            };
+            });
         }
         let now_ms = self.now_ms;
         let ttl = flags.ttl_s.map(|ttl_s| Expire::of(ttl_s, now_ms).engine());
-        let updated = self.cache.update(key, |view| {
+        let shown_max = match invalidate && !empty {
+            true => REWRITE_BYTES_MIN,
+            false => 0,
+        };
+        let updated = self.cache.update_short(key, shown_max, |view| {
             let Some(view) = view else {
-                return (Change::Keep, Outcome::NotFound);
+                return (Change::Keep, Some(Outcome::NotFound));
             };
             if flags.compare.is_some() && flags.compare != view.meta.token {
-                return (Change::Keep, Outcome::Exists);
+                return (Change::Keep, Some(Outcome::Exists));
             }
             if !invalidate && !empty {
-                return (Change::Remove, Outcome::Done);
+                return (Change::Remove, Some(Outcome::Done));
+            }
+            if !empty && view.meta.value_bytes > shown_max {
+                return (Change::Keep, None);
             }
             let old = view.meta.marks.unwrap_or_default();
             let marks = Marks {
@@ -122,8 +140,8 @@ impl Conversation {
                 token: flags.explicit,
                 marks,
             });
-            (change, Outcome::Done)
+            (change, Some(Outcome::Done))
         });
-        updated.map_or(Outcome::NotFound, |updated| updated.answer)
+        updated.map_or(Some(Outcome::NoRoom), |updated| updated.answer)
     }
 }

@@ -161,13 +161,7 @@ impl Conversation {
         let value = flags.has(b'v') && !same;
         if flags.has(b'v') && same {
             self.out.push(b"HD");
-            meta_reply::returned(
-                Of::Get,
-                &mut self.out.bytes,
-                request.key,
-                flags,
-                &facts,
-            );
+            meta_reply::returned(Of::Get, &mut self.out.bytes, request.key, flags, &facts);
         } else {
             meta_reply::hit(Of::Get, &mut self.out.bytes, request.key, flags, &facts);
         }

@@ -1,9 +1,9 @@
 //! Replies of meta commands: the flags of the request walked in order, each answered from the item's facts.
 
+use super::expiry::Expire;
 use crate::wire::{push_u64, MetaFlags};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
-use super::expiry::Expire;
 use thermocline::Meta;
 
 /// What a reply may tell of an item. Read before the request changed anything.

@@ -3,7 +3,9 @@
 use super::conversation::Conversation;
 use super::expiry::Expire;
 use super::meta_reply::{self, Facts, Of};
-use super::store::{NO_ROOM, TOO_LARGE};
+use super::rewrite::{is_long, Rewrite};
+use super::store::{joined, NO_ROOM, TOO_LARGE};
+use crate::net::{Talk, REWRITE_BYTES_MIN};
 use crate::wire::{MetaFlags, MetaSet, Refusal, StoreMode};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
@@ -84,17 +86,26 @@ impl Conversation {
         }
     }
 
-    pub(super) fn meta_set(&mut self, set: &MetaSet<'_>, value: &[u8]) {
+    pub(super) fn meta_set(
+        &mut self,
+        talk: &mut Talk,
+        set: &MetaSet<'_>,
+        value: &[u8],
+        line: &[u8],
+    ) {
         self.counters.cmd_meta.add(1);
         let Some(key) = self.decoded(set.key, &set.flags) else {
             return;
         };
         let options = self.meta_options(set);
         let outcome = match self.needs_update(set) {
-            false => self.cache.set_with(&key, value, &options),
+            false => Some(self.cache.set_with(&key, value, &options)),
             true => self.update_set(&key, set, value, &options),
         };
-        self.answer_meta_set(set, &key, outcome);
+        match outcome {
+            Some(outcome) => self.answer_meta_set(set, &key, outcome),
+            None => talk.rewrite = Some(Box::new(Rewrite::new(line, value))),
+        }
     }
 
     /// What the engine's own conditions do not cover: a comparison beside another mode, invalidation, vivifying.
@@ -102,23 +113,29 @@ impl Conversation {
         let flags = &set.flags;
         let joins = matches!(flags.store_mode, StoreMode::Append | StoreMode::Prepend);
         let compares_too = flags.compare.is_some() && flags.store_mode != StoreMode::Set;
-        compares_too || flags.has(b'I') || (joins && (flags.has(b'N') || flags.explicit.is_some()))
+        compares_too || flags.has(b'I') || joins
     }
 
+    /// None: it makes a value of one that is too long for one go.
     fn update_set(
         &mut self,
         key: &[u8],
         set: &MetaSet<'_>,
         value: &[u8],
         options: &SetOptions,
-    ) -> Result<Stored, Error> {
+    ) -> Option<Result<Stored, Error>> {
         let flags = &set.flags;
         let now_ms = self.now_ms;
         let vivify = flags
             .vivify_s
             .map(|ttl_s| Expire::of(ttl_s, now_ms).engine());
         let most = self.shared.settings.value_size_max(key.len());
-        let updated = self.cache.update(key, |view| {
+        // Only what joins needs the old value.
+        let shown_max = match flags.store_mode {
+            StoreMode::Append | StoreMode::Prepend => REWRITE_BYTES_MIN,
+            _ => 0,
+        };
+        let updated = self.cache.update_short(key, shown_max, |view| {
             let mut marks = options.marks;
             // The other modes say first whether there must be an item at all.
             let compares = match flags.store_mode {
@@ -128,7 +145,7 @@ impl Conversation {
             };
             if compares {
                 if let Err(refusal) = compared(view.as_ref(), flags, &mut marks) {
-                    return (Change::Keep, Ok(refusal));
+                    return (Change::Keep, Some(Ok(refusal)));
                 }
             }
             let plain = NewValue {
@@ -140,42 +157,46 @@ impl Conversation {
             };
             match (flags.store_mode, view) {
                 (StoreMode::Add, Some(_)) | (StoreMode::Replace, None) => {
-                    (Change::Keep, Ok(Stored::NotStored))
+                    (Change::Keep, Some(Ok(Stored::NotStored)))
                 }
                 (StoreMode::Set | StoreMode::Add | StoreMode::Replace, _) => {
-                    (Change::Put(plain), Ok(Stored::Stored(None)))
+                    (Change::Put(plain), Some(Ok(Stored::Stored(None))))
                 }
                 (StoreMode::Append | StoreMode::Prepend, None) => match vivify {
-                    None => (Change::Keep, Ok(Stored::NotStored)),
+                    None => (Change::Keep, Some(Ok(Stored::NotStored))),
                     Some(expiry) => (
                         Change::Put(NewValue { expiry, ..plain }),
-                        Ok(Stored::Stored(None)),
+                        Some(Ok(Stored::Stored(None))),
                     ),
                 },
                 (mode, Some(view)) => {
-                    let bytes = (view.value.len() + value.len()) as u64;
+                    let bytes = (view.meta.value_bytes + value.len()) as u64;
                     if bytes > most {
-                        return (Change::Keep, Err(Error::ValueTooLarge { bytes, max: most }));
+                        let error = Error::ValueTooLarge { bytes, max: most };
+                        return (Change::Keep, Some(Err(error)));
                     }
-                    let joined = match mode {
-                        StoreMode::Append => [view.value, value].concat(),
-                        _ => [value, view.value].concat(),
-                    };
+                    if is_long(view.meta.value_bytes, value.len()) {
+                        return (Change::Keep, None);
+                    }
                     let change = Change::Put(NewValue {
-                        value: joined,
+                        value: joined(view.value, value, mode == StoreMode::Prepend),
                         flags: view.meta.flags,
                         expiry: kept_expiry(view.meta),
                         token: options.token,
                         marks: view.meta.marks.unwrap_or(marks),
                     });
-                    (change, Ok(Stored::Stored(None)))
+                    (change, Some(Ok(Stored::Stored(None))))
                 }
             }
-        })?;
-        match updated.answer? {
-            Stored::Stored(_) => Ok(Stored::Stored(updated.token)),
-            other => Ok(other),
-        }
+        });
+        let updated = match updated {
+            Ok(updated) => updated,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(match updated.answer? {
+            Ok(Stored::Stored(_)) => Ok(Stored::Stored(updated.token)),
+            other => other,
+        })
     }
 
     pub(super) fn answer_meta_set(
@@ -242,7 +263,7 @@ fn is_older(expected: u64, actual: u64) -> bool {
 }
 
 /// The C flag. With I, an older token than the item's may still store, but what it stores is stale.
-fn compared(
+pub(super) fn compared(
     view: Option<&View<'_>>,
     flags: &MetaFlags<'_>,
     marks: &mut Marks,

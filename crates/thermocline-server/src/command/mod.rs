@@ -18,9 +18,11 @@ mod meta_get;
 mod meta_reply;
 mod meta_set;
 mod one;
+mod rewrite;
 mod store;
 
 pub use auth::Logins;
 pub use body::Body;
 pub use conversation::{Conversation, MoreKeys, Next};
 pub use listing::Listing;
+pub use rewrite::Rewrite;

@@ -19,6 +19,14 @@ impl Found {
         }
     }
 
+    /// The value's bytes in order.
+    pub fn pieces(&self) -> Vec<&[u8]> {
+        match &self.held {
+            Some(guard) => guard.chunks().collect(),
+            None => vec![&self.value],
+        }
+    }
+
     /// Puts the value into the reply.
     pub fn put(self, out: &mut Out) {
         match self.held {

@@ -3,10 +3,12 @@
 use super::body::Body;
 use super::conversation::Conversation;
 use super::expiry::Expire;
-use crate::net::Talk;
+use super::meta_set::kept_expiry;
+use super::rewrite::{is_long, Rewrite};
+use crate::net::{Talk, REWRITE_BYTES_MIN};
 use crate::wire::{MetaSet, Request, Store, StoreMode, Verb};
 use std::borrow::Cow;
-use thermocline::{Error, Mode, SetOptions, Stored};
+use thermocline::{Change, Error, Mode, NewValue, SetOptions, Stored};
 
 pub(super) const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk";
 pub(super) const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache";
@@ -59,10 +61,48 @@ impl Conversation {
         }
     }
 
-    pub(super) fn store(&mut self, store: &Store<'_>, value: &[u8]) {
-        let options = self.options(store);
-        let outcome = self.cache.set_with(store.key, value, &options);
-        self.answer_store(store, outcome);
+    pub(super) fn store(&mut self, talk: &mut Talk, store: &Store<'_>, value: &[u8], line: &[u8]) {
+        let outcome = match store.verb {
+            Verb::Append | Verb::Prepend => self.join(store, value),
+            _ => {
+                let options = self.options(store);
+                Some(self.cache.set_with(store.key, value, &options))
+            }
+        };
+        match outcome {
+            Some(outcome) => self.answer_store(store, outcome),
+            None => talk.rewrite = Some(Box::new(Rewrite::new(line, value))),
+        }
+    }
+
+    /// `append` and `prepend` to what is there. None: that is too long for one go.
+    fn join(&mut self, store: &Store<'_>, value: &[u8]) -> Option<Result<Stored, Error>> {
+        let most = self.shared.settings.value_size_max(store.key.len());
+        let update = self
+            .cache
+            .update_short(store.key, REWRITE_BYTES_MIN, |view| {
+                let Some(view) = view else {
+                    return (Change::Keep, Some(Stored::NotStored));
+                };
+                if (view.meta.value_bytes + value.len()) as u64 > most {
+                    return (Change::Keep, Some(Stored::NotStored));
+                }
+                if is_long(view.meta.value_bytes, value.len()) {
+                    return (Change::Keep, None);
+                }
+                let new = NewValue {
+                    value: joined(view.value, value, store.verb == Verb::Prepend),
+                    flags: view.meta.flags,
+                    expiry: kept_expiry(view.meta),
+                    token: None,
+                    marks: view.meta.marks.unwrap_or_default(),
+                };
+                (Change::Put(new), Some(Stored::Stored(None)))
+            });
+        match update {
+            Ok(updated) => updated.answer.map(Ok),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     pub(super) fn answer_store(&mut self, store: &Store<'_>, outcome: Result<Stored, Error>) {
@@ -149,6 +189,14 @@ impl Conversation {
         self.out.line(NO_ROOM);
         talk.body = Body::swallow(bytes);
         Payload::Used(0)
+    }
+}
+
+/// The old value with the new bytes at one of its ends.
+pub(super) fn joined(old: &[u8], new: &[u8], first: bool) -> Vec<u8> {
+    match first {
+        true => [new, old].concat(),
+        false => [old, new].concat(),
     }
 }
 

@@ -114,7 +114,7 @@ pub fn parse(args: &[String], environment: &[(String, String)]) -> Result<Outcom
 
 struct Dialect {
     settings: Settings,
-    port: u16,
+    port: Port,
     addresses: Vec<String>,
     unix: Option<PathBuf>,
     /// From the environment: kept when no flag names a listener.
@@ -151,7 +151,7 @@ impl Dialect {
         }
         Ok(Dialect {
             settings,
-            port: 11211,
+            port: Port::Number(11211),
             addresses: Vec::new(),
             unix: None,
             listen_named: named("MEMCACHED"),
@@ -228,7 +228,7 @@ impl Dialect {
     fn take(&mut self, short: char, value: &str) -> Result<(), String> {
         let settings = &mut self.settings;
         match short {
-            'p' => self.port = value.parse().map_err(|_| format!("{value:?} is no port"))?,
+            'p' => self.port = port(value)?,
             'U' if value == "0" => {}
             'U' => self.notes.push("UDP is not served: -U is ignored".into()),
             's' => self.unix = Some(value.into()),
@@ -320,8 +320,18 @@ impl Dialect {
         let settings = &mut self.settings;
         if let Some(path) = &self.unix {
             settings.memcached = vec![Listen::Unix(path.clone())];
+        } else if self.port == Port::Off {
+            settings
+                .memcached
+                .retain(|listen| matches!(listen, Listen::Unix(_)));
+            if !self.listen_named || settings.memcached.is_empty() {
+                return Err(ConfigError(
+                    "-p 0 turns TCP off: name a unix socket with -s PATH, or another port".into(),
+                ));
+            }
         } else if !self.addresses.is_empty() || !self.listen_named {
-            settings.memcached = listeners(&self.addresses, self.port).map_err(ConfigError)?;
+            settings.memcached =
+                listeners(&self.addresses, self.port.number()).map_err(ConfigError)?;
         }
         settings.log_level = match self.verbose {
             0 if self.log_level_named => settings.log_level,
@@ -336,6 +346,34 @@ impl Dialect {
             daemon: self.daemon,
             notes: self.notes,
         })
+    }
+}
+
+/// What `-p` says: 0 is no TCP at all, -1 any port that is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Port {
+    Off,
+    Any,
+    Number(u16),
+}
+
+impl Port {
+    fn number(self) -> u16 {
+        match self {
+            Port::Off | Port::Any => 0,
+            Port::Number(number) => number,
+        }
+    }
+}
+
+fn port(value: &str) -> Result<Port, String> {
+    match value {
+        "0" => Ok(Port::Off),
+        "-1" => Ok(Port::Any),
+        value => match value.parse() {
+            Ok(number) => Ok(Port::Number(number)),
+            Err(_) => Err(format!("{value:?} is no port")),
+        },
     }
 }
 
@@ -490,6 +528,17 @@ mod tests {
             assert!(start(line).is_ok(), "{line}: {:?}", start(line).err());
         }
         assert!(start("--portt=1").err().unwrap().contains("--port?"));
+    }
+
+    #[test]
+    fn port_0_turns_tcp_off() {
+        let error = start("-p 0").err().expect("nothing to listen on");
+        assert!(error.contains("-p 0") && error.contains("-s"), "{error}");
+        assert!(start("-p 0 -l 127.0.0.1").is_err());
+        let settings = start("-p 0 -s /tmp/x").unwrap().settings;
+        assert_eq!(settings.memcached, [Listen::Unix("/tmp/x".into())]);
+        let settings = start("-p -1 -l 127.0.0.1").unwrap().settings;
+        assert_eq!(settings.memcached, [Listen::tcp("127.0.0.1:0")]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod suggest;
 pub use cgroup::{default_memory_bytes, memory_groups, MemoryGroup};
 pub use keys::{key, Key, KEYS};
 pub use layers::{flags, resolve, ConfigError, Layers};
-pub use listen::Listen;
+pub use listen::{twice, Listen};
 pub use size::{parse_duration_s, parse_size, show_size};
 pub use suggest::nearest;
 pub use thermocline::{Numa, PageMode};

@@ -1,7 +1,7 @@
 //! What is kept of one connection. An idle one owns no buffer: about 200 bytes.
 
 use super::{Backlog, Charge, Seen, Stream};
-use crate::command::{Body, Listing, MoreKeys};
+use crate::command::{Body, Listing, MoreKeys, Rewrite};
 use std::sync::Arc;
 
 /// One client.
@@ -58,18 +58,26 @@ pub struct Talk {
     pub body: Option<Box<Body>>,
     /// A long list of keys, interrupted to send what was found.
     pub more: Option<MoreKeys>,
+    /// A long value being made of another, a piece a turn.
+    pub rewrite: Option<Box<Rewrite>>,
     /// A listing of keys, continued as its output drains.
     pub listing: Option<Box<Listing>>,
 }
 
 // Thousands of idle connections are usual: what each costs is kept in sight.
-const _: () = assert!(std::mem::size_of::<Connection>() <= 248);
+const _: () = assert!(std::mem::size_of::<Connection>() <= 256);
 
 impl Connection {
     /// What is kept now. Behind blocked output everything waits for the peer to read.
-    pub fn charge(&self) -> Charge {
-        let rest = self.rest.capacity() as u64;
-        let streamed = self.talk.body.as_ref().map_or(0, |body| body.pinned());
+    pub fn charge(&self, segment_bytes: u64) -> Charge {
+        let (mut rest, mut streamed) = (self.rest.capacity() as u64, 0);
+        if let Some(body) = &self.talk.body {
+            streamed += body.pinned();
+        }
+        if let Some(rewrite) = &self.talk.rewrite {
+            rest += rewrite.own_bytes();
+            streamed += rewrite.pinned(segment_bytes);
+        }
         match &self.backlog {
             Some(backlog) => Charge {
                 input: 0,
@@ -85,17 +93,24 @@ impl Connection {
         }
     }
 
+    /// Output waits for the socket: the peer does not read.
+    pub fn is_blocked(&self) -> bool {
+        self.backlog.as_ref().is_some_and(|rest| rest.is_blocked())
+    }
+
     /// Nothing of the client's is under way: it may be closed without loss.
     pub fn is_idle(&self) -> bool {
         self.rest.is_empty()
             && self.backlog.is_none()
             && self.talk.body.is_none()
+            && self.talk.rewrite.is_none()
             && self.talk.listing.is_none()
     }
 
     /// There is something that can be worked on without reading more.
     pub fn has_work(&self) -> bool {
         self.talk.listing.is_some()
+            || self.talk.rewrite.is_some()
             || match self.wanted {
                 Wanted::Anything => !self.rest.is_empty(),
                 Wanted::Line => false,

@@ -57,7 +57,8 @@ impl Desk {
             return Ok(true);
         };
         let mut written = 0;
-        let gone = backlog.send(&mut connection.stream, &mut written)?;
+        let pool = &self.conversation.shared.pool;
+        let gone = backlog.send(&mut connection.stream, pool, &mut written)?;
         self.conversation.counters.bytes_written.add(written);
         if written > 0 {
             connection.moved_s = now_s;

@@ -4,11 +4,18 @@
 pub const READ_BYTES: usize = 64 << 10;
 /// Replies waiting in the shared buffer are written out at this size, in the middle of a pipeline if need be.
 pub const OUTPUT_HIGH_BYTES: usize = 256 << 10;
+/// One connection sends at most so much in a turn; then others have theirs. A socket whose peer reads on takes bytes
+/// without end, and a value of 24 MiB is 10 ms of copying.
+pub const SEND_TURN_BYTES: usize = 512 << 10;
 /// Values of at most this size are copied into the reply; larger ones are written from where they lie.
 /// Copying wins up to 1 KiB, gathering from 16 KiB; in between neither was measured to win.
 pub const COPY_BYTES_MAX: usize = 8 << 10;
 /// Payloads above this are streamed into the cache as they arrive; smaller ones wait until they are whole.
 pub const STREAM_BYTES_MIN: u64 = 64 << 10;
+/// A value longer than this is not made of another in one go: it is copied in pieces of this size, a piece a turn.
+pub const REWRITE_BYTES_MIN: usize = 256 << 10;
+/// The longest payload that waits in a connection until it is whole, bytes: storing it is one copy, under 2 ms.
+pub const WHOLE_BYTES_MAX: u64 = 8 << 20;
 /// Reads looked up together. The engine prefetches in groups of 16; more only delays the first reply.
 pub const BATCH_KEYS: usize = 32;
 /// Pieces of one gathering write; the kernel takes up to 1024.
@@ -29,5 +36,6 @@ pub const SPARE_DESCRIPTORS: u64 = 128;
 /// Bytes one worker owns for buffers at its fullest: charged to the budget at the start.
 pub const WORKER_BYTES: u64 = (READ_BYTES + 2 * OUTPUT_HIGH_BYTES + (64 << 10)) as u64;
 
+const _: () = assert!(SEND_TURN_BYTES >= OUTPUT_HIGH_BYTES);
 const _: () = assert!(BATCH_KEYS * COPY_BYTES_MAX <= OUTPUT_HIGH_BYTES);
 const _: () = assert!(STREAM_BYTES_MIN as usize <= READ_BYTES);

@@ -3,7 +3,10 @@
 //! Owns: the order of copied bytes and values written from where they lie, partial writes, and the unsent rest.
 //! Must hold: bytes go out in the order they were put in; a value in the middle of being sent stays pinned.
 
-use super::{Pool, Stream, HELD_REST_COPY_BYTES, IOVEC_MAX, OUTPUT_HIGH_BYTES, SEGMENT_BYTES_MAX};
+use super::{
+    Pool, Stream, HELD_REST_COPY_BYTES, IOVEC_MAX, OUTPUT_HIGH_BYTES, SEGMENT_BYTES_MAX,
+    SEND_TURN_BYTES,
+};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use thermocline::Guard;
@@ -52,7 +55,7 @@ impl Out {
         self.bytes.is_empty() && self.held.is_empty()
     }
 
-    /// Writes as much as the socket takes. What it does not take comes back as a backlog.
+    /// Writes as much as the socket takes, and as one turn allows. What is left comes back as a backlog.
     pub fn send(
         &mut self,
         stream: &mut Stream,
@@ -65,12 +68,15 @@ impl Out {
             if sent == total {
                 break Ok(None);
             }
+            if sent >= SEND_TURN_BYTES {
+                break Ok(Some(self.rest(sent, pool, false)));
+            }
             match self.write(stream, sent) {
                 Ok(0) => break Err(ErrorKind::WriteZero.into()),
                 Ok(n) => sent += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    break Ok(Some(self.rest(sent, pool)))
+                    break Ok(Some(self.rest(sent, pool, true)))
                 }
                 Err(error) => break Err(error),
             }
@@ -82,11 +88,13 @@ impl Out {
 
     /// One write of what follows the first `sent` bytes.
     fn write(&self, stream: &mut Stream, sent: usize) -> io::Result<usize> {
+        let most = SEND_TURN_BYTES.saturating_sub(sent);
         if self.held.is_empty() {
-            return stream.write(&self.bytes[sent..]);
+            let unsent = &self.bytes[sent..];
+            return stream.write(&unsent[..unsent.len().min(most)]);
         }
         let mut slices = [IoSlice::new(&[]); IOVEC_MAX];
-        let mut gather = Gather::new(&mut slices, sent);
+        let mut gather = Gather::new(&mut slices, sent, most);
         let mut from = 0;
         for (at, guard) in &self.held {
             gather.add(&self.bytes[from..*at]);
@@ -99,8 +107,11 @@ impl Out {
     }
 
     /// What is left after `sent` bytes, to be kept with the connection.
-    fn rest(&mut self, sent: usize, pool: &Pool) -> Backlog {
-        let mut backlog = Backlog::default();
+    fn rest(&mut self, sent: usize, pool: &Pool, blocked: bool) -> Backlog {
+        let mut backlog = Backlog {
+            blocked,
+            ..Backlog::default()
+        };
         let mut from = 0;
         for (at, guard) in self.held.drain(..) {
             backlog.push_bytes(&self.bytes[from..at]);
@@ -109,7 +120,9 @@ impl Out {
         }
         backlog.push_bytes(&self.bytes[from..]);
         backlog.advance(sent);
-        backlog.let_go(pool);
+        if blocked {
+            backlog.let_go(pool);
+        }
         backlog
     }
 
@@ -130,6 +143,8 @@ pub struct Backlog {
     pieces: VecDeque<Piece>,
     /// Sent already of the first piece.
     sent: usize,
+    /// The socket took no more; else it was others' turn.
+    blocked: bool,
 }
 
 enum Piece {
@@ -177,28 +192,47 @@ impl Backlog {
         self.pieces.iter().map(held).sum()
     }
 
-    /// Writes as much as the socket takes; true when all is gone.
-    pub fn send(&mut self, stream: &mut Stream, written: &mut u64) -> io::Result<bool> {
-        while !self.pieces.is_empty() {
+    /// Whether it waits for the socket, and not just for its next turn.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Writes as much as the socket takes and one turn allows; true when all is gone.
+    pub fn send(
+        &mut self,
+        stream: &mut Stream,
+        pool: &Pool,
+        written: &mut u64,
+    ) -> io::Result<bool> {
+        let mut left = SEND_TURN_BYTES;
+        while !self.pieces.is_empty() && left > 0 {
             let mut slices = [IoSlice::new(&[]); IOVEC_MAX];
-            let count = self.gather(&mut slices);
+            let count = self.gather(&mut slices, left);
             match stream.write_vectored(&slices[..count]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(n) => {
                     *written += n as u64;
+                    left -= n.min(left);
                     self.advance(n);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !self.blocked {
+                        self.blocked = true;
+                        self.let_go(pool);
+                    }
+                    return Ok(false);
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        self.blocked = false;
+        Ok(self.pieces.is_empty())
     }
 
-    /// Points `slices` at the unsent bytes, in order; returns how many were used.
-    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let mut gather = Gather::new(slices, self.sent);
+    /// Points `slices` at the unsent bytes, `most` of them, in order; returns how many were used.
+    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], most: usize) -> usize {
+        let mut gather = Gather::new(slices, self.sent, most);
         for piece in self.pieces.iter().take(IOVEC_MAX) {
             match piece {
                 Piece::Bytes(bytes) => gather.add(bytes),
@@ -248,28 +282,32 @@ fn kept_bytes(guard: &Guard) -> u64 {
     guard.len() as u64 + SEGMENT_BYTES_MAX
 }
 
-/// Collects pieces for one gathering write, leaving out what was sent before.
+/// Collects pieces for one gathering write, leaving out what was sent before and what is more than one turn's worth.
 struct Gather<'s, 'a> {
     slices: &'s mut [IoSlice<'a>],
     count: usize,
     skip: usize,
+    left: usize,
 }
 
 impl<'s, 'a> Gather<'s, 'a> {
-    fn new(slices: &'s mut [IoSlice<'a>], skip: usize) -> Gather<'s, 'a> {
+    fn new(slices: &'s mut [IoSlice<'a>], skip: usize, most: usize) -> Gather<'s, 'a> {
         Gather {
             slices,
             count: 0,
             skip,
+            left: most,
         }
     }
 
     fn add(&mut self, chunk: &'a [u8]) {
         let unsent = &chunk[self.skip.min(chunk.len())..];
         self.skip -= chunk.len() - unsent.len();
+        let unsent = &unsent[..unsent.len().min(self.left)];
         if !unsent.is_empty() && self.count < self.slices.len() {
             self.slices[self.count] = IoSlice::new(unsent);
             self.count += 1;
+            self.left -= unsent.len();
         }
     }
 }
@@ -312,12 +350,49 @@ mod tests {
                 arrived.extend_from_slice(&part[..count]);
             }
             if let Some(rest) = &mut backlog {
-                if rest.send(&mut stream, &mut written).expect("sent") {
+                if rest.send(&mut stream, &pool, &mut written).expect("sent") {
                     backlog = None;
                 }
             }
         }
         assert!(arrived == expected);
         assert_eq!(written, expected.len() as u64);
+    }
+
+    /// However fast the peer reads, one turn moves one turn's worth.
+    #[test]
+    fn a_turn_sends_so_much_and_no_more() {
+        let mut config = Config::new(64 << 20);
+        config.item_size_max = Some(16 << 20);
+        let cache = Cache::new(config).expect("a small cache");
+        let value: Vec<u8> = (0..8usize << 20).map(|n| (n >> 12) as u8).collect();
+        cache.set(b"k", &value).expect("stored");
+        let pool = Pool::new(64 << 20, 1 << 30, 2 << 20, 2, None);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        let near = std::net::TcpStream::connect(listener.local_addr().expect("bound"));
+        let near = near.expect("connected");
+        near.set_nonblocking(true).expect("set");
+        let (mut far, _) = listener.accept().expect("accepted");
+        let reader = std::thread::spawn(move || {
+            let mut arrived = Vec::new();
+            far.read_to_end(&mut arrived).map(|_| arrived)
+        });
+        let mut stream = Stream::Tcp(mio::net::TcpStream::from_std(near));
+        let mut out = Out::default();
+        out.hold(cache.get(b"k").expect("there"));
+        let (mut written, mut turns) = (0, 1);
+        let mut backlog = out.send(&mut stream, &pool, &mut written).expect("sent");
+        while let Some(rest) = &mut backlog {
+            let before = written;
+            if rest.send(&mut stream, &pool, &mut written).expect("sent") {
+                backlog = None;
+            }
+            assert!(written - before <= SEND_TURN_BYTES as u64);
+            turns += 1;
+        }
+        assert!(turns >= value.len() / SEND_TURN_BYTES);
+        stream.finish();
+        drop(stream);
+        assert!(reader.join().expect("read").expect("all of it") == value);
     }
 }

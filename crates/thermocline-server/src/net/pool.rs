@@ -10,6 +10,7 @@
 //!
 //! Must hold: whoever keeps bytes charges them, whoever lets go of them takes the charge back.
 
+use super::WHOLE_BYTES_MAX;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use thermocline::Lease;
@@ -216,7 +217,7 @@ impl Pool {
 
     /// The largest request that may wait until it is whole, bytes.
     pub fn request_bytes_max(&self) -> u64 {
-        self.input.limit / 8 * 5
+        (self.input.limit / 8 * 5).min(WHOLE_BYTES_MAX)
     }
 
     pub fn used(&self) -> u64 {

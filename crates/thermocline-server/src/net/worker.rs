@@ -215,11 +215,11 @@ impl Worker {
             .desk
             .turn(connection, self.now_s)
             .unwrap_or(Fate::Close);
-        let blocked = connection.backlog.is_some();
+        let blocked = connection.is_blocked();
         if connection.seen.blocked.load(Relaxed) != blocked {
             connection.seen.blocked.store(blocked, Relaxed);
         }
-        let charge = connection.charge();
+        let charge = connection.charge(self.shared.pool.segment_bytes());
         if charge != connection.charged {
             self.shared.pool.recharge(connection.charged, charge);
             connection.charged = charge;
@@ -232,8 +232,9 @@ impl Worker {
             return self.close(token);
         }
         // Whoever has work left and waits for nothing gets another turn; blocked output waits for its socket.
-        let waits = connection.queued || connection.backlog.is_some();
-        if !waits && (connection.has_work() || connection.unread) {
+        let waits = connection.queued || connection.is_blocked();
+        let work = connection.backlog.is_some() || connection.has_work() || connection.unread;
+        if !waits && work {
             connection.queued = true;
             self.again.push_back(token);
         }
@@ -286,7 +287,7 @@ impl Worker {
         let still_s = u64::from(self.now_s.saturating_sub(connection.moved_s));
         let pool = &self.shared.pool;
         let late = |limit_s: u64| limit_s > 0 && still_s > limit_s;
-        let blocked = connection.backlog.is_some();
+        let blocked = connection.is_blocked();
         // Unread replies and half-sent large values keep the cache's memory from being reused.
         let keeps_memory = blocked || connection.talk.is_streaming();
         if still_s > STALLED_SECONDS && pool.is_tight_for(connection.charged) {

@@ -283,3 +283,59 @@ impl Cache {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use std::collections::HashMap;
+
+    /// Every key once, a bounded number of bytes a step, however long the keys: also while they move about.
+    #[test]
+    fn long_keys_are_shown_in_pieces_and_each_once() {
+        let mut config = Config::new(256 << 20);
+        config.background = false;
+        let cache = Cache::new(config).expect("room");
+        let key = |n: usize| format!("{n:07}").repeat(60_000 / 7).into_bytes();
+        for n in 0..1500 {
+            cache.set(&key(n), b"v").expect("stored");
+            cache
+                .set(format!("short{n}").as_bytes(), b"v")
+                .expect("stored");
+        }
+        let mut scan = cache.scan();
+        let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
+        let mut steps = 0;
+        loop {
+            let mut bytes = 0;
+            let more = scan.step(|key, _| {
+                bytes += key.len();
+                *seen.entry(key.to_vec()).or_default() += 1;
+            });
+            assert!(
+                bytes < KEY_BYTES_MAX + crate::KEY_MAX,
+                "{bytes} bytes in one step"
+            );
+            if !more {
+                break;
+            }
+            steps += 1;
+            // Rewritten under way: it may come or not, and it must not bring others twice.
+            cache.set(&key(steps % 1500), b"w").expect("stored");
+        }
+        assert!(
+            steps > 1500 * 60_000 / (KEY_BYTES_MAX + crate::KEY_MAX),
+            "{steps} steps"
+        );
+        let stayed = (0..1500).map(|n| format!("short{n}").into_bytes());
+        for key in stayed {
+            assert_eq!(
+                seen.get(&key),
+                Some(&1),
+                "{:?}",
+                String::from_utf8_lossy(&key)
+            );
+        }
+        assert!(seen.len() > 1500 && seen.values().all(|&times| times <= 2));
+    }
+}
