@@ -5,7 +5,7 @@ use crate::config::{self, ConfigError, Layers, Listen, Settings};
 use crate::process::{self, PidFile};
 use crate::server::{Prepared, Server, StartError};
 use crate::shared::Stop;
-use crate::{logging, malloc, tiers, wss};
+use crate::{logging, malloc, tiers, top, wss};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -49,6 +49,7 @@ pub fn main() -> ExitCode {
         Some(("serve", matches)) => serve(matches),
         Some(("wss", matches)) => show("wss", matches, wss::run),
         Some(("tiers", matches)) => show("tiers", matches, tiers::run),
+        Some(("top", matches)) => show_top(matches),
         _ => usage("a command is missing: thermocline serve --help"),
     }
 }
@@ -85,6 +86,7 @@ fn command() -> Command {
             "tiers",
             "What a running server holds hot and what compressed, with which dictionaries and at what cost",
         ))
+        .subcommand(top_command())
         .subcommand(
             Command::new("memcached")
                 .about("Run the server with memcached's own flags (thermocline memcached -h)")
@@ -92,24 +94,64 @@ fn command() -> Command {
         )
 }
 
+fn top_command() -> Command {
+    Command::new("top")
+        .about("A running server at a glance: hit ratio, memory, tiers, generations, faults, pressure; q quits")
+        .arg(http_argument())
+        .arg(
+            Arg::new("once")
+                .long("once")
+                .action(ArgAction::SetTrue)
+                .help("Print one frame and end, for scripts"),
+        )
+        .arg(
+            Arg::new("interval")
+                .long("interval")
+                .value_name("SECONDS")
+                .default_value("1")
+                .value_parser(clap::value_parser!(u64).range(1..=3600))
+                .help("Seconds between two looks"),
+        )
+}
+
+fn show_top(matches: &ArgMatches) -> ExitCode {
+    let (Some(at), Some(&seconds)) = (
+        matches.get_one::<Listen>("http"),
+        matches.get_one::<u64>("interval"),
+    ) else {
+        return usage("top needs --http ADDR and --interval SECONDS");
+    };
+    let options = top::Options {
+        at,
+        once: matches.get_flag("once"),
+        interval: std::time::Duration::from_secs(seconds),
+    };
+    match top::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("thermocline: {text}");
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
+}
+
+fn http_argument() -> Arg {
+    Arg::new("http")
+        .long("http")
+        .value_name("ADDR")
+        .default_value("127.0.0.1:9191")
+        .value_parser(Listen::parse)
+        .help("The server's admin address: ADDR:PORT or unix:PATH")
+}
+
 /// A command that asks a running server by its admin address.
 fn of_running_server(name: &'static str, about: &'static str) -> Command {
-    Command::new(name)
-        .about(about)
-        .arg(
-            Arg::new("http")
-                .long("http")
-                .value_name("ADDR")
-                .default_value("127.0.0.1:9191")
-                .value_parser(Listen::parse)
-                .help("The server's admin address: ADDR:PORT or unix:PATH"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print the answer as JSON"),
-        )
+    Command::new(name).about(about).arg(http_argument()).arg(
+        Arg::new("json")
+            .long("json")
+            .action(ArgAction::SetTrue)
+            .help("Print the answer as JSON"),
+    )
 }
 
 fn usage(text: &str) -> ExitCode {

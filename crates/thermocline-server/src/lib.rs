@@ -25,6 +25,7 @@ pub mod server;
 mod shared;
 pub mod stats;
 mod tiers;
+mod top;
 mod warm;
 pub mod wire;
 mod wss;

@@ -1,12 +1,14 @@
 //! The pages of the admin door.
 
 use super::{metrics, mrc};
+use crate::pages;
 use crate::shared::{Shared, Stop};
 use crate::stats::{self, KEYS_LISTED_MAX};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE};
 use hyper::{Method, Request, Response, StatusCode};
+use nix::sys::resource::{getrusage, UsageWho};
 use serde_json::{json, Map, Value};
 
 const JSON: &str = "application/json";
@@ -113,6 +115,7 @@ fn all_stats(shared: &Shared) -> Value {
         "settings": object(stats::settings(shared)),
         "cache": metrics::cache_object(shared),
         "pages": object(stats::pages(shared)),
+        "process": process(shared),
         "reserved_bytes": {
             "base": reserve.base,
             "workers": reserve.workers,
@@ -120,6 +123,21 @@ fn all_stats(shared: &Shared) -> Value {
             "buffer_pool": reserve.pool,
             "admin": reserve.admin,
         },
+    })
+}
+
+/// The process as the kernel sees it.
+fn process(shared: &Shared) -> Value {
+    let usage = getrusage(UsageWho::RUSAGE_SELF);
+    let faults = usage.map_or((0, 0), |usage| {
+        (usage.minor_page_faults(), usage.major_page_faults())
+    });
+    let huge = shared.cache.pages().bytes.unwrap_or_default();
+    json!({
+        "resident_bytes": pages::status_bytes("VmRSS:").unwrap_or(0),
+        "huge_percent": huge.coverage_percent(),
+        "minor_faults": faults.0,
+        "major_faults": faults.1,
     })
 }
 

@@ -78,7 +78,7 @@ fn start(mut command: Command, flags: &[&str]) -> Running {
 }
 
 impl Running {
-    fn wait_until_up(&self) {
+    pub fn wait_until_up(&self) {
         let until = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             assert!(
