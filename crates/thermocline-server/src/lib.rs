@@ -14,6 +14,7 @@ mod clock;
 mod command;
 pub mod config;
 mod descriptors;
+mod handover;
 pub mod logging;
 mod malloc;
 mod net;

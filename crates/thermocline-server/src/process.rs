@@ -40,6 +40,11 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
+        // The server that took over has written its own.
+        let ours = fs::read_to_string(&self.0);
+        if ours.is_ok_and(|text| text.trim() != std::process::id().to_string()) {
+            return;
+        }
         // Somebody else may have removed it already.
         let _gone = fs::remove_file(&self.0);
     }

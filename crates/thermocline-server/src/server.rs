@@ -9,7 +9,8 @@ use crate::admin::Admin;
 use crate::clock::TestClock;
 use crate::command::{Conversation, Logins};
 use crate::config::{twice, ConfigError, Listen, Settings};
-use crate::net::{bind, Acceptor, Bound, Worker};
+use crate::handover::{duplicates, Door, Taken};
+use crate::net::{bind_tcp, bind_unix, named, Acceptor, Bound, Worker};
 use crate::pressure::Watch;
 use crate::reserve::Reserve;
 use crate::shared::{Shared, Stop};
@@ -17,6 +18,7 @@ use crate::{descriptors, pages, process, warm};
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use thermocline::{Cache, Config, PressureListener};
@@ -70,6 +72,10 @@ pub struct Prepared {
     logins: Option<Logins>,
     reserve: Reserve,
     open_files: u64,
+    /// The server that still runs, whose sockets we have.
+    taken: Option<Taken>,
+    /// The names of our unix sockets are another's.
+    handed: Arc<AtomicBool>,
 }
 
 impl Prepared {
@@ -90,15 +96,21 @@ impl Prepared {
             None => None,
         };
         let open_files = descriptors::raise_limit(settings.connections_max);
-        let bind_all = |listeners: &[Listen]| -> io::Result<Vec<Bound>> {
+        let handed = Arc::new(AtomicBool::new(false));
+        let mut taken = match &settings.handover {
+            Some(path) => Taken::ask(path)?,
+            None => None,
+        };
+        let mut bind_all = |setting: &str, listeners: &[Listen]| -> io::Result<Vec<Bound>> {
             let mut bound = Vec::new();
             for listen in listeners {
-                bound.extend(bind(listen, settings.backlog, settings.unix_mode)?);
+                let new = bind(&settings, setting, listen, &mut taken, &handed);
+                bound.extend(new.map_err(|error| named(listen, error))?);
             }
             Ok(bound)
         };
-        let clients = bind_all(&settings.memcached)?;
-        let http = bind_all(&settings.http)?;
+        let clients = bind_all("memcached", &settings.memcached)?;
+        let http = bind_all("http", &settings.http)?;
         if let Some(user) = &settings.user {
             process::become_user(user)?;
         }
@@ -109,6 +121,8 @@ impl Prepared {
             logins,
             reserve,
             open_files,
+            taken,
+            handed,
         })
     }
 
@@ -120,6 +134,19 @@ impl Prepared {
             .map(|bound| bound.place.clone())
             .collect();
         let http_places: Vec<String> = self.http.iter().map(|bound| bound.place.clone()).collect();
+        let taken = self.taken.take();
+        if let (Some(running), true) = (&taken, warm::is_kept(&self.settings)) {
+            tracing::info!("waiting for the running server to leave its memory");
+            running.wait_until_gone()?;
+        }
+        let sockets = match &self.settings.handover {
+            Some(_) => {
+                let mut sockets = duplicates("memcached", &self.clients)?;
+                sockets.extend(duplicates("http", &self.http)?);
+                sockets
+            }
+            None => Vec::new(),
+        };
         let shared = Arc::new(self.shared(places)?);
         let mut threads = Vec::new();
         let mut mailboxes = Vec::new();
@@ -147,8 +174,17 @@ impl Prepared {
             true => None,
             false => Some(Admin::start(self.http, shared.clone())?),
         };
+        let door = match shared.settings.handover.clone() {
+            Some(path) => Some(Door::open(&path, sockets, shared.clone(), self.handed)?),
+            None => None,
+        };
+        // One that waits for its memory has told it before.
+        if let Some(running) = taken.filter(|_| !warm::is_kept(&shared.settings)) {
+            running.ready()?;
+        }
         Ok(Server {
             shared,
+            door,
             workers: threads,
             acceptor: Some(acceptor),
             watch,
@@ -184,6 +220,42 @@ impl Prepared {
     }
 }
 
+/// Listens at all addresses a setting stands for: with the sockets of the running server where it has them.
+fn bind(
+    settings: &Settings,
+    setting: &str,
+    listen: &Listen,
+    taken: &mut Option<Taken>,
+    handed: &Arc<AtomicBool>,
+) -> io::Result<Vec<Bound>> {
+    let mut bound = Vec::new();
+    match listen {
+        Listen::Tcp(address) => {
+            for address in Listen::resolve(address)? {
+                let old = match taken {
+                    Some(taken) => taken.tcp(setting, address)?,
+                    None => None,
+                };
+                bound.push(match old {
+                    Some(old) => old,
+                    None => bind_tcp(address, settings.backlog)?,
+                });
+            }
+        }
+        Listen::Unix(path) => {
+            let old = match taken {
+                Some(taken) => taken.unix(setting, path, handed)?,
+                None => None,
+            };
+            bound.push(match old {
+                Some(old) => old,
+                None => bind_unix(path, settings.backlog, settings.unix_mode, handed.clone())?,
+            });
+        }
+    }
+    Ok(bound)
+}
+
 fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
     let mut config = Config::new(settings.memory);
     config.memory_max = settings.memory_max;
@@ -214,6 +286,7 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
 /// A running server. Dropping it stops it at once.
 pub struct Server {
     shared: Arc<Shared>,
+    door: Option<Door>,
     workers: Vec<JoinHandle<io::Result<usize>>>,
     acceptor: Option<JoinHandle<io::Result<()>>>,
     watch: Option<Watch>,
@@ -281,14 +354,19 @@ impl Server {
     /// A memory file is kept for the next process.
     pub fn wait(mut self) -> io::Result<usize> {
         self.shared.wait_for_stop();
+        // Its sockets would go on listening.
+        let next = self.door.take().and_then(Door::close);
         let cut_off = self.join()?;
         let shared = Arc::clone(&self.shared);
         drop(self);
         warm::keep(shared);
+        // The next server learns from its end that all is left behind.
+        drop(next);
         Ok(cut_off)
     }
 
     fn join(&mut self) -> io::Result<usize> {
+        drop(self.door.take());
         let broken = |_| io::Error::other("a thread of the server has panicked");
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.join().map_err(broken)??;

@@ -1,6 +1,6 @@
 //! The end of a server whose memory is a file: the next one may have it.
 
-use crate::config::PageMode;
+use crate::config::{PageMode, Settings};
 use crate::shared::Shared;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,14 @@ use thermocline::Start;
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// Whether the memory outlives the process.
+pub fn is_kept(settings: &Settings) -> bool {
+    settings.page_mode == PageMode::Shmem && settings.memory_dir.is_some()
+}
+
 /// Keeps the cache's memory for the next process, if it is a file. All event loops have ended.
 pub fn keep(mut shared: Arc<Shared>) {
-    let settings = &shared.settings;
-    if settings.page_mode != PageMode::Shmem || settings.memory_dir.is_none() {
+    if !is_kept(&shared.settings) {
         return;
     }
     for _ in 0..TRIES {

@@ -118,6 +118,8 @@ pub static KEYS: &[Key] = &[
         |s, v| { s.auth_file = path(v); Ok(()) }, |s| show_path(&s.auth_file)),
     Key::new("pid_file", "FILE|none", "Where to write the process id",
         |s, v| { s.pid_file = path(v); Ok(()) }, |s| show_path(&s.pid_file)),
+    Key::new("handover", "PATH|none", "A unix socket: a server started with the same one takes the listeners over from the one that runs [default: none]",
+        |s, v| { s.handover = path(v); Ok(()) }, |s| show_path(&s.handover)),
     Key::new("user", "NAME|none", "Whom to become after binding, when started as root",
         |s, v| { s.user = path(v).map(|p| p.display().to_string()); Ok(()) }, |s| quoted(s.user.as_deref().unwrap_or("none"))),
     Key::new("evict", "BOOL", "Make room by eviction (true) or refuse what does not fit (false) [default: true]",

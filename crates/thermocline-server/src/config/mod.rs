@@ -86,6 +86,8 @@ pub struct Settings {
     pub drain_deadline_s: u64,
     pub auth_file: Option<PathBuf>,
     pub pid_file: Option<PathBuf>,
+    /// A unix socket at which the next server takes over.
+    pub handover: Option<PathBuf>,
     pub user: Option<String>,
     pub evict: bool,
     pub policy: thermocline::ReclaimPolicy,
@@ -136,6 +138,7 @@ impl Default for Settings {
             drain_deadline_s: 10,
             auth_file: None,
             pid_file: None,
+            handover: None,
             user: None,
             evict: true,
             policy: thermocline::ReclaimPolicy::default(),

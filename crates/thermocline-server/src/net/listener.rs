@@ -14,6 +14,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use super::Stream;
 
@@ -30,14 +32,28 @@ pub enum BoundSocket {
     Unix(std::os::unix::net::UnixListener, SocketFile),
 }
 
-/// The name of a unix socket in the file system; removed with its listener.
+/// The name of a unix socket in the file system; removed with its listener, unless it has been handed over.
 #[derive(Debug)]
-pub struct SocketFile(PathBuf);
+pub struct SocketFile {
+    path: PathBuf,
+    handed: Arc<AtomicBool>,
+}
+
+impl SocketFile {
+    pub fn new(path: &Path, handed: Arc<AtomicBool>) -> SocketFile {
+        SocketFile {
+            path: path.to_path_buf(),
+            handed,
+        }
+    }
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Gone already is as good as removed.
-        let _gone = fs::remove_file(&self.0);
+        if !self.handed.load(Ordering::SeqCst) {
+            // Gone already is as good as removed.
+            let _gone = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -48,30 +64,20 @@ pub enum Listening {
     Unix(UnixListener, SocketFile),
 }
 
-/// Binds all addresses a setting stands for.
-pub fn bind(listen: &Listen, backlog: i32, unix_mode: u32) -> io::Result<Vec<Bound>> {
-    let name = |error: io::Error| {
-        let hint = match error.kind() {
-            ErrorKind::AddrInUse => "; another server runs there: stop it or choose another place",
-            ErrorKind::PermissionDenied => "; this user may not listen there",
-            _ => "",
-        };
-        io::Error::new(
-            error.kind(),
-            format!("cannot listen on {listen}: {error}{hint}"),
-        )
+/// An error of a listener, with what to do about it.
+pub fn named(listen: &Listen, error: io::Error) -> io::Error {
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => "; another server runs there: stop it or choose another place",
+        ErrorKind::PermissionDenied => "; this user may not listen there",
+        _ => "",
     };
-    match listen {
-        Listen::Tcp(address) => Listen::resolve(address)
-            .map_err(name)?
-            .into_iter()
-            .map(|address| bind_tcp(address, backlog).map_err(name))
-            .collect(),
-        Listen::Unix(path) => Ok(vec![bind_unix(path, backlog, unix_mode).map_err(name)?]),
-    }
+    io::Error::new(
+        error.kind(),
+        format!("cannot listen on {listen}: {error}{hint}"),
+    )
 }
 
-fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Bound> {
+pub fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Bound> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
@@ -89,7 +95,12 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Bound> {
     })
 }
 
-fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Bound> {
+pub fn bind_unix(
+    path: &Path,
+    backlog: i32,
+    mode: u32,
+    handed: Arc<AtomicBool>,
+) -> io::Result<Bound> {
     remove_stale(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -97,7 +108,7 @@ fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Bound> {
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     socket.listen(backlog)?;
     Ok(Bound {
-        socket: BoundSocket::Unix(socket.into(), SocketFile(path.to_path_buf())),
+        socket: BoundSocket::Unix(socket.into(), SocketFile::new(path, handed)),
         place: format!("unix:{}", path.display()),
     })
 }
@@ -158,6 +169,19 @@ impl Listening {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn bind(listen: &Listen, backlog: i32, mode: u32) -> io::Result<Vec<Bound>> {
+        let bound = match listen {
+            Listen::Tcp(address) => Listen::resolve(address)?
+                .into_iter()
+                .map(|address| bind_tcp(address, backlog))
+                .collect(),
+            Listen::Unix(path) => {
+                bind_unix(path, backlog, mode, Arc::default()).map(|bound| vec![bound])
+            }
+        };
+        bound.map_err(|error| named(listen, error))
+    }
 
     #[test]
     fn a_port_in_use_is_named() {

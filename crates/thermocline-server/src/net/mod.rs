@@ -17,7 +17,7 @@ mod worker;
 pub use accept::{Acceptor, AcceptorHandle};
 pub use connection::Talk;
 pub use limits::*;
-pub use listener::{bind, Bound, BoundSocket};
+pub use listener::{bind_tcp, bind_unix, named, Bound, BoundSocket, SocketFile};
 pub use output::{Backlog, Out};
 pub use pool::{pinned_bytes, reserved_bytes, Charge, Pool};
 pub use registry::{Registry, Seen};
