@@ -15,6 +15,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use thermocline::Cache;
 
+/// A longer drain is for ever: a year.
+const DRAIN_SECONDS_MAX: u64 = 365 * 86_400;
+
 /// How the server is to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd)]
 #[repr(u8)]
@@ -127,7 +130,9 @@ impl Shared {
 
     /// Begins to stop; a later call can only hasten it.
     pub fn begin_stop(&self, stop: Stop) {
-        let deadline = Instant::now() + Duration::from_secs(self.settings.drain_deadline_s);
+        let now = Instant::now();
+        let most = Duration::from_secs(self.settings.drain_deadline_s.min(DRAIN_SECONDS_MAX));
+        let deadline = now.checked_add(most).unwrap_or(now);
         self.drain_until.get_or_init(|| deadline);
         self.stop.fetch_max(stop as u8, Ordering::AcqRel);
         self.wake_all();

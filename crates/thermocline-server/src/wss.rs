@@ -111,7 +111,8 @@ fn plot(points: &[Point]) -> String {
     let octaves = (last.factor / first.factor).max(2.0).log2();
     let column = |factor: f64| {
         let at = (factor / first.factor).max(1.0).log2() / octaves;
-        (at * (PLOT_WIDTH - 1) as f64).round() as usize
+        // Whatever the server says of itself.
+        ((at * (PLOT_WIDTH - 1) as f64).round() as usize).min(PLOT_WIDTH - 1)
     };
     let row = |ratio: f64| {
         let from_top = (1.0 - ratio.clamp(0.0, top) / top) * (PLOT_LINES - 1) as f64;
