@@ -49,6 +49,10 @@ pub fn parse_i64(word: &[u8]) -> Option<i64> {
 /// Appends `value` in decimal. Every reply holds several numbers: this avoids the formatting machinery.
 #[inline]
 pub fn push_u64(out: &mut Vec<u8>, mut value: u64) {
+    // Client flags are 0 mostly.
+    if value < 10 {
+        return out.push(b'0' + value as u8);
+    }
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     loop {
