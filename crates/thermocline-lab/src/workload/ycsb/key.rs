@@ -82,11 +82,32 @@ const PAIRS: [u8; 200] = {
     table
 };
 
+/// Writes eight digits, zeros in front.
+#[inline]
+fn eight_digits(number: u32, out: &mut [u8]) {
+    let (high, low) = (number / 10_000, number % 10_000);
+    for (at, pair) in [high / 100, high % 100, low / 100, low % 100]
+        .into_iter()
+        .enumerate()
+    {
+        let from = pair as usize * 2;
+        out[2 * at..2 * at + 2].copy_from_slice(&PAIRS[from..from + 2]);
+    }
+}
+
 /// Writes `value` at the end of `out` and returns where it begins.
 #[inline]
 pub(super) fn decimal(value: i64, out: &mut [u8; 20]) -> usize {
     let mut rest = value.unsigned_abs();
     let mut at = out.len();
+    // A hash has 19 digits: its groups of eight do not wait for each other's divisions.
+    if rest >= 10_000_000_000_000_000 {
+        let (high, low) = (rest / 100_000_000, (rest % 100_000_000) as u32);
+        eight_digits(low, &mut out[12..]);
+        eight_digits((high % 100_000_000) as u32, &mut out[4..12]);
+        rest = high / 100_000_000;
+        at = 4;
+    }
     while rest >= 100 {
         let pair = (rest % 100) as usize * 2;
         rest /= 100;
