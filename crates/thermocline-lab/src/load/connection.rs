@@ -5,12 +5,13 @@
 
 use super::outcome::Outcome;
 use super::reply::{Parser, Reply, Step};
-use super::target::{Socket, Target};
+use super::stream::Stream;
+use super::target::Target;
 use super::wire::{Dialect, Encoder};
 use crate::workload::{key_into, stamp, Kind, Op};
-use mio::{Interest, Poll, Token};
+use mio::{Poll, Token};
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 
 /// A read takes up to this much at once, bytes: sixteen replies of 16 KiB.
 const INPUT_BYTES: usize = 256 << 10;
@@ -41,69 +42,63 @@ pub struct Checks {
 }
 
 pub struct Connection {
-    target: Target,
-    token: Token,
-    socket: Option<Socket>,
-    out: Vec<u8>,
-    out_at: usize,
-    input: Box<[u8]>,
-    input_from: usize,
-    input_to: usize,
+    stream: Stream,
+    waiting: Waiting,
+    unsent: usize,
+    strikes: u32,
+    last_progress_ns: u64,
+}
+
+/// The requests without a reply, and how far the replies are.
+#[derive(Default)]
+struct Waiting {
     parser: Parser,
     pending: VecDeque<Pending>,
-    unsent: usize,
     /// The value now arriving, and whether it is the right one.
     arriving: Option<(Pending, bool)>,
     /// The last key of a `get` line was found: its END is still to come.
     await_end: bool,
     /// Misses to be written (`--fill`).
-    pub fills: VecDeque<Op>,
-    strikes: u32,
-    last_progress_ns: u64,
+    fills: VecDeque<Op>,
+    /// A reply came since this was last looked at.
+    has_replied: bool,
 }
 
 impl Connection {
     pub fn new(target: Target, token: Token) -> Self {
         Connection {
-            target,
-            token,
-            socket: None,
-            out: Vec::new(),
-            out_at: 0,
-            input: vec![0; INPUT_BYTES].into_boxed_slice(),
-            input_from: 0,
-            input_to: 0,
-            parser: Parser::default(),
-            pending: VecDeque::new(),
+            stream: Stream::new(target, token, INPUT_BYTES),
+            waiting: Waiting::default(),
             unsent: 0,
-            arriving: None,
-            await_end: false,
-            fills: VecDeque::new(),
             strikes: 0,
             last_progress_ns: 0,
         }
     }
 
     pub fn open(&mut self, poll: &Poll) -> io::Result<()> {
-        let mut socket = self.target.connect()?;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        poll.registry()
-            .register(socket.source(), self.token, interest)?;
-        self.socket = Some(socket);
-        Ok(())
+        self.stream.open(poll)
     }
 
     pub fn is_open(&self) -> bool {
-        self.socket.is_some()
+        self.stream.is_open()
     }
 
     /// Nothing is in flight: the next batch may go.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.arriving.is_none() && !self.await_end
+        self.in_flight() == 0 && !self.waiting.await_end
     }
 
     pub fn in_flight(&self) -> usize {
-        self.pending.len() + usize::from(self.arriving.is_some())
+        self.waiting.pending.len() + usize::from(self.waiting.arriving.is_some())
+    }
+
+    /// The next write of what was missed, if there is one.
+    pub fn next_fill(&mut self) -> Option<Op> {
+        self.waiting.fills.pop_front()
+    }
+
+    pub fn has_fills(&self) -> bool {
+        !self.waiting.fills.is_empty()
     }
 
     /// Queues a batch: `(operation, is a fill, intended start)`. Sent by the next [`Connection::flush`].
@@ -116,21 +111,21 @@ impl Connection {
                 .is_some_and(|(op, ..)| op.kind == Kind::Read);
             let group_end = !(grouped && next_is_read);
             match (op.kind.reads(), grouped) {
-                (false, _) => encoder.write(op.id, op.value_bytes, &mut self.out),
-                (true, false) => encoder.read(op.id, &mut self.out),
+                (false, _) => encoder.write(op.id, op.value_bytes, &mut self.stream.out),
+                (true, false) => encoder.read(op.id, &mut self.stream.out),
                 (true, true) => {
                     if !group_is_open {
-                        encoder.begin_reads(&mut self.out);
+                        encoder.begin_reads(&mut self.stream.out);
                     }
-                    encoder.add_read(op.id, &mut self.out);
+                    encoder.add_read(op.id, &mut self.stream.out);
                     if group_end {
-                        encoder.end_reads(&mut self.out);
+                        encoder.end_reads(&mut self.stream.out);
                     }
                     group_is_open = !group_end;
                 }
             }
             let intended_ns = intended.unwrap_or(u64::MAX);
-            self.pending.push_back(Pending {
+            self.waiting.pending.push_back(Pending {
                 op,
                 fill,
                 group_end,
@@ -144,31 +139,15 @@ impl Connection {
     /// Writes what is queued, as far as the socket takes it. The service time of a request begins here.
     pub fn flush(&mut self, now_ns: u64, outcome: &mut Outcome) -> Result<(), String> {
         if self.unsent > 0 {
-            let first = self.pending.len() - self.unsent;
-            for pending in self.pending.range_mut(first..) {
+            let first = self.waiting.pending.len() - self.unsent;
+            for pending in self.waiting.pending.range_mut(first..) {
                 pending.sent_ns = now_ns;
                 pending.intended_ns = pending.intended_ns.min(now_ns);
             }
             self.unsent = 0;
             self.last_progress_ns = now_ns;
         }
-        let Some(socket) = &mut self.socket else {
-            return Ok(());
-        };
-        while self.out_at < self.out.len() {
-            match socket.write(&self.out[self.out_at..]) {
-                Ok(0) => return Err("connection dropped: it takes no more bytes".into()),
-                Ok(bytes) => {
-                    self.out_at += bytes;
-                    outcome.bytes_out += bytes as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("connection dropped: {}", error.kind())),
-            }
-        }
-        self.out.clear();
-        self.out_at = 0;
+        outcome.bytes_out += self.stream.flush().map_err(dropped)?;
         Ok(())
     }
 
@@ -182,71 +161,86 @@ impl Connection {
         checks: Checks,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
-        loop {
-            let Some(socket) = &mut self.socket else {
-                return Ok(());
-            };
-            let room = self.input.len() - self.input_to;
-            let bytes = match socket.read(&mut self.input[self.input_to..]) {
-                Ok(0) => return Err("connection dropped: closed by the server".into()),
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(format!("connection dropped: {}", error.kind())),
-            };
+        let Connection {
+            stream,
+            waiting,
+            last_progress_ns,
+            ..
+        } = self;
+        let received = stream.receive(closed, |input, new_bytes| {
             let now = now_ns();
-            self.input_to += bytes;
-            self.last_progress_ns = now;
-            outcome.bytes_in += bytes as u64;
-            self.settle_all(now, encoder.key_bytes, checks, outcome)?;
-            // A short read has emptied the socket; the edge-triggered poll tells of the next bytes. Not so of an
-            // end that came with these bytes: it raises no edge of its own, so read on until it shows.
-            if bytes < room && !closed {
-                return Ok(());
-            }
+            *last_progress_ns = now;
+            outcome.bytes_in += new_bytes as u64;
+            waiting.settle_all(input, now, encoder.key_bytes, checks, outcome)
+        });
+        if std::mem::take(&mut self.waiting.has_replied) {
+            self.strikes = 0;
         }
+        received.map_err(dropped)
     }
 
+    /// In flight for longer than `timeout_ns` without a byte from the server.
+    pub fn is_stuck(&self, now_ns: u64, timeout_ns: u64) -> bool {
+        self.is_open()
+            && !self.is_idle()
+            && now_ns.saturating_sub(self.last_progress_ns) > timeout_ns
+    }
+
+    /// Closes after `why`, fails what was in flight, and opens again. False when the server is given up.
+    pub fn reopen(&mut self, why: &str, poll: &Poll, outcome: &mut Outcome) -> bool {
+        self.stream.close(poll);
+        outcome.connections_dropped += 1;
+        outcome.fail(why, self.in_flight() as u64);
+        self.waiting = Waiting {
+            fills: std::mem::take(&mut self.waiting.fills),
+            ..Waiting::default()
+        };
+        self.unsent = 0;
+        self.strikes += 1;
+        if self.strikes > STRIKES_MAX {
+            return false;
+        }
+        match self.open(poll) {
+            Ok(()) => {
+                outcome.connections_reopened += 1;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+fn dropped(why: String) -> String {
+    format!("connection dropped: {why}")
+}
+
+impl Waiting {
+    /// Settles what `input` answers; how many bytes of it were understood.
     fn settle_all(
         &mut self,
+        input: &[u8],
         now_ns: u64,
         key_bytes: usize,
         checks: Checks,
         outcome: &mut Outcome,
-    ) -> Result<(), String> {
-        // Taken out so that replies can borrow it while `self` settles them.
-        let input = std::mem::take(&mut self.input);
-        let result = loop {
-            match self.parser.step(&input[self.input_from..self.input_to]) {
-                Step::More => break Ok(()),
-                Step::Broken(why) => break Err(format!("connection dropped: {why}")),
+    ) -> Result<usize, String> {
+        let mut from = 0;
+        loop {
+            match self.parser.step(&input[from..]) {
+                Step::More => return Ok(from),
+                Step::Broken(why) => return Err(why.to_string()),
                 Step::Skip(bytes) => {
-                    self.input_from += bytes;
+                    from += bytes;
                     if self.parser.is_idle() {
                         self.value_arrived(now_ns, outcome);
                     }
                 }
                 Step::Reply(reply, bytes) => {
-                    self.input_from += bytes;
-                    self.strikes = 0;
-                    if let Err(why) = self.settle(reply, now_ns, key_bytes, checks, outcome) {
-                        break Err(why);
-                    }
+                    from += bytes;
+                    self.has_replied = true;
+                    self.settle(reply, now_ns, key_bytes, checks, outcome)?;
                 }
             }
-        };
-        self.input = input;
-        self.compact_input();
-        result
-    }
-
-    fn compact_input(&mut self) {
-        if self.input_from == self.input_to {
-            (self.input_from, self.input_to) = (0, 0);
-        } else if self.input_to == self.input.len() {
-            self.input.copy_within(self.input_from..self.input_to, 0);
-            self.input_to -= self.input_from;
-            self.input_from = 0;
         }
     }
 
@@ -303,7 +297,7 @@ impl Connection {
         outcome: &mut Outcome,
     ) -> Result<Pending, String> {
         if self.await_end {
-            return Err("connection dropped: a value beyond the keys asked for".into());
+            return Err("a value beyond the keys asked for".into());
         }
         loop {
             let pending = self.pop(Kind::Read)?;
@@ -317,7 +311,7 @@ impl Connection {
             }
             self.missed(pending, now_ns, checks, outcome);
             if pending.group_end {
-                return Err("connection dropped: a value for a key not asked for".into());
+                return Err("a value for a key not asked for".into());
             }
         }
     }
@@ -327,8 +321,8 @@ impl Connection {
             Some(pending) if pending.op.kind == kind => {
                 Ok(self.pending.pop_front().expect("looked at just now"))
             }
-            Some(_) => Err("connection dropped: a reply of the wrong kind".into()),
-            None => Err("connection dropped: a reply nobody asked for".into()),
+            Some(_) => Err("a reply of the wrong kind".into()),
+            None => Err("a reply nobody asked for".into()),
         }
     }
 
@@ -364,56 +358,12 @@ impl Connection {
             let pending = self
                 .pending
                 .pop_front()
-                .ok_or_else(|| format!("connection dropped: unasked-for `{text}`"))?;
+                .ok_or_else(|| format!("unasked-for `{text}`"))?;
             outcome.fail(&format!("server said `{text}`"), 1);
             if pending.group_end {
                 return Ok(());
             }
         }
-    }
-
-    /// In flight for longer than `timeout_ns` without a byte from the server.
-    pub fn is_stuck(&self, now_ns: u64, timeout_ns: u64) -> bool {
-        self.is_open()
-            && !self.is_idle()
-            && now_ns.saturating_sub(self.last_progress_ns) > timeout_ns
-    }
-
-    /// Closes after `why`, fails what was in flight, and opens again. False when the server is given up.
-    pub fn reopen(&mut self, why: &str, poll: &Poll, outcome: &mut Outcome) -> bool {
-        self.close(poll);
-        outcome.connections_dropped += 1;
-        outcome.fail(why, self.in_flight() as u64);
-        self.forget();
-        self.strikes += 1;
-        if self.strikes > STRIKES_MAX {
-            return false;
-        }
-        match self.open(poll) {
-            Ok(()) => {
-                outcome.connections_reopened += 1;
-                true
-            }
-            Err(_) => false,
-        }
-    }
-
-    fn close(&mut self, poll: &Poll) {
-        if let Some(mut socket) = self.socket.take() {
-            // Closing removes it from the poll all the same.
-            let _ = poll.registry().deregister(socket.source());
-        }
-    }
-
-    fn forget(&mut self) {
-        self.pending.clear();
-        self.unsent = 0;
-        self.arriving = None;
-        self.await_end = false;
-        self.out.clear();
-        self.out_at = 0;
-        (self.input_from, self.input_to) = (0, 0);
-        self.parser = Parser::default();
     }
 }
 

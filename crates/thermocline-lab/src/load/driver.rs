@@ -148,7 +148,7 @@ impl Run<'_, '_> {
         self.backlog.iter().all(VecDeque::is_empty)
             && connections
                 .iter()
-                .all(|c| !c.is_open() || (c.is_idle() && c.fills.is_empty()))
+                .all(|c| !c.is_open() || (c.is_idle() && !c.has_fills()))
     }
 
     fn abandon_backlog(&mut self, why: &str) {
@@ -204,7 +204,7 @@ impl Run<'_, '_> {
         }
         self.batch.clear();
         while self.batch.len() < room {
-            let Some(op) = connection.fills.pop_front() else {
+            let Some(op) = connection.next_fill() else {
                 break;
             };
             self.batch.push((op, true, None));

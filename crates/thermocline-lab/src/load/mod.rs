@@ -13,6 +13,7 @@ pub mod reply;
 pub mod result;
 pub mod server_cost;
 pub mod source;
+pub mod stream;
 pub mod target;
 pub mod wire;
 

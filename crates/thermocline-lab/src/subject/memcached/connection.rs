@@ -2,12 +2,12 @@
 //! Says what each reply was for; what that means for the operation is the worker's.
 
 use crate::load::reply::{Parser, Reply, Step};
-use crate::load::target::{Socket, Target};
+use crate::load::stream::Stream;
+use crate::load::target::Target;
 use crate::workload::{Stamp, STAMP_BYTES};
 use anyhow::{Context, Result};
-use mio::{Interest, Poll, Token};
+use mio::{Poll, Token};
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
 
 /// A read takes up to this much at once, bytes.
 const INPUT_BYTES: usize = 128 << 10;
@@ -55,39 +55,28 @@ pub enum Settled {
 }
 
 pub struct Connection {
-    target: Target,
-    token: Token,
-    socket: Option<Socket>,
-    pub out: Vec<u8>,
-    out_at: usize,
-    input: Box<[u8]>,
-    from: usize,
-    to: usize,
+    stream: Stream,
+    waiting: Waiting,
+    /// When a byte last came, or a request was sent to an idle server.
+    pub progress_ns: u64,
+}
+
+/// The requests without a reply, and how far the replies are.
+#[derive(Default)]
+struct Waiting {
     parser: Parser,
-    pub flights: VecDeque<Flight>,
+    flights: VecDeque<Flight>,
     /// A value arriving, and whose.
     arriving: Option<(Flight, Said)>,
     /// Text protocol: the END after a value is still to come.
     await_end: bool,
-    /// When a byte last came, or a request was sent to an idle server.
-    pub progress_ns: u64,
 }
 
 impl Connection {
     pub fn open(target: Target, token: Token, poll: &Poll) -> Result<Connection> {
         let mut connection = Connection {
-            target,
-            token,
-            socket: None,
-            out: Vec::new(),
-            out_at: 0,
-            input: vec![0; INPUT_BYTES].into_boxed_slice(),
-            from: 0,
-            to: 0,
-            parser: Parser::default(),
-            flights: VecDeque::new(),
-            arriving: None,
-            await_end: false,
+            stream: Stream::new(target, token, INPUT_BYTES),
+            waiting: Waiting::default(),
             progress_ns: 0,
         };
         connection.reopen(poll)?;
@@ -96,56 +85,39 @@ impl Connection {
 
     /// Closes, forgets what was under way, and opens anew.
     pub fn reopen(&mut self, poll: &Poll) -> Result<()> {
-        if let Some(mut socket) = self.socket.take() {
-            // Closing takes it off the poll all the same.
-            let _ = poll.registry().deregister(socket.source());
-        }
-        self.out.clear();
-        self.flights.clear();
-        (self.out_at, self.from, self.to) = (0, 0, 0);
-        (self.parser, self.arriving, self.await_end) = (Parser::default(), None, false);
-        let mut socket = self
-            .target
-            .connect()
-            .with_context(|| format!("cannot connect to {:?}", self.target.place))?;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        poll.registry()
-            .register(socket.source(), self.token, interest)
-            .context("a connection cannot be watched")?;
-        self.socket = Some(socket);
-        Ok(())
+        self.stream.close(poll);
+        self.waiting = Waiting::default();
+        self.stream
+            .open(poll)
+            .with_context(|| format!("cannot connect to {:?}", self.stream.target().place))
     }
 
     pub fn under_way(&self) -> usize {
-        self.flights.len() + usize::from(self.arriving.is_some())
+        self.waiting.flights.len() + usize::from(self.waiting.arriving.is_some())
     }
 
     pub fn is_idle(&self) -> bool {
-        self.under_way() == 0 && !self.await_end
+        self.under_way() == 0 && !self.waiting.await_end
+    }
+
+    /// Appends a request's bytes by `write`; sent by the next [`Connection::flush`].
+    pub fn queue(&mut self, flight: Flight, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.stream.out);
+        if self.is_idle() {
+            self.progress_ns = flight.started_ns;
+        }
+        self.waiting.flights.push_back(flight);
     }
 
     /// Everything under way, for failing it.
     pub fn abandon(&mut self) -> Vec<Flight> {
-        let arriving = self.arriving.take().map(|(flight, _)| flight);
-        arriving.into_iter().chain(self.flights.drain(..)).collect()
+        let arriving = self.waiting.arriving.take().map(|(flight, _)| flight);
+        let flights = self.waiting.flights.drain(..);
+        arriving.into_iter().chain(flights).collect()
     }
 
     pub fn flush(&mut self) -> Result<(), String> {
-        let Some(socket) = &mut self.socket else {
-            return Ok(());
-        };
-        while self.out_at < self.out.len() {
-            match socket.write(&self.out[self.out_at..]) {
-                Ok(0) => return Err("it takes no more bytes".into()),
-                Ok(bytes) => self.out_at += bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.kind().to_string()),
-            }
-        }
-        self.out.clear();
-        self.out_at = 0;
-        Ok(())
+        self.stream.flush().map(drop)
     }
 
     /// Reads what has come; `settled` gets each reply. `closed` is the poll's word that the other side has ended.
@@ -155,39 +127,29 @@ impl Connection {
         now_ns: impl Fn() -> u64,
         settled: &mut Vec<(Settled, u64)>,
     ) -> Result<(), String> {
-        loop {
-            let Some(socket) = &mut self.socket else {
-                return Ok(());
-            };
-            let room = self.input.len() - self.to;
-            let bytes = match socket.read(&mut self.input[self.to..]) {
-                Ok(0) => return Err("closed by the server".into()),
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error.kind().to_string()),
-            };
-            self.to += bytes;
-            let now = now_ns();
-            self.progress_ns = now;
-            self.settle_all(now, settled)?;
-            // A short read has emptied the socket; more raises another edge. An end that came with these bytes does
-            // not: read on until it shows.
-            if bytes < room && !closed {
-                return Ok(());
-            }
-        }
+        let (waiting, progress_ns) = (&mut self.waiting, &mut self.progress_ns);
+        self.stream.receive(closed, |input, _| {
+            *progress_ns = now_ns();
+            waiting.settle_all(input, *progress_ns, settled)
+        })
     }
+}
 
-    fn settle_all(&mut self, now_ns: u64, settled: &mut Vec<(Settled, u64)>) -> Result<(), String> {
-        // Taken out so that replies can borrow it meanwhile.
-        let input = std::mem::take(&mut self.input);
-        let result = loop {
-            match self.parser.step(&input[self.from..self.to]) {
-                Step::More => break Ok(()),
-                Step::Broken(why) => break Err(why.to_string()),
+impl Waiting {
+    /// Settles what `input` answers; how many bytes of it were understood.
+    fn settle_all(
+        &mut self,
+        input: &[u8],
+        now_ns: u64,
+        settled: &mut Vec<(Settled, u64)>,
+    ) -> Result<usize, String> {
+        let mut from = 0;
+        loop {
+            match self.parser.step(&input[from..]) {
+                Step::More => return Ok(from),
+                Step::Broken(why) => return Err(why.to_string()),
                 Step::Skip(bytes) => {
-                    self.from += bytes;
+                    from += bytes;
                     if self.parser.is_idle() {
                         if let Some((flight, said)) = self.arriving.take() {
                             settled.push((Settled::Said(flight, said), now_ns));
@@ -195,23 +157,12 @@ impl Connection {
                     }
                 }
                 Step::Reply(reply, bytes) => {
-                    self.from += bytes;
-                    match self.one(reply) {
-                        Ok(None) => {}
-                        Ok(Some(one)) => settled.push((one, now_ns)),
-                        Err(why) => break Err(why),
-                    }
+                    from += bytes;
+                    let one = self.one(reply)?;
+                    settled.extend(one.map(|one| (one, now_ns)));
                 }
             }
-        };
-        self.input = input;
-        if self.from == self.to {
-            (self.from, self.to) = (0, 0);
-        } else if self.to == self.input.len() {
-            self.input.copy_within(self.from..self.to, 0);
-            (self.from, self.to) = (0, self.to - self.from);
         }
-        result
     }
 
     fn one(&mut self, reply: Reply<'_>) -> Result<Option<Settled>, String> {

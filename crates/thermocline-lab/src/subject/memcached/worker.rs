@@ -311,40 +311,31 @@ impl Run<'_, '_, '_> {
     /// Appends a request to a connection's output.
     fn send(&mut self, index: usize, flight: Flight) {
         let worker = &mut *self.worker;
-        let manner = &worker.subject.manner;
+        let (manner, filler) = (&worker.subject.manner, &worker.filler);
         let batch = &self.slots[flight.slot].batch;
         let (op, key) = (&batch.ops[flight.index], batch.key(flight.index));
-        let connection = &mut worker.connections[index];
-        match flight.purpose {
-            Purpose::Read => manner.dialect.read(key, &mut connection.out),
-            Purpose::Delete => manner.dialect.delete(key, &mut connection.out),
+        let dialect = manner.dialect;
+        worker.connections[index].queue(flight, |out| match flight.purpose {
+            Purpose::Read => dialect.read(key, out),
+            Purpose::Delete => dialect.delete(key, out),
             _ => {
                 let how = match flight.purpose {
                     Purpose::Write => How::of(op.kind, manner.replace),
                     _ => How::Set,
                 };
-                let (stamp, bytes) = (stamp(op.id), op.value_bytes as usize);
+                let bytes = op.value_bytes as usize;
                 match batch.value(flight.index) {
-                    Some(value) => manner
-                        .dialect
-                        .write(how, key, &[value], &mut connection.out),
+                    Some(value) => dialect.write(how, key, &[value], out),
                     None if bytes < STAMP_BYTES => {
-                        let value = &worker.filler[..bytes];
-                        manner
-                            .dialect
-                            .write(how, key, &[value], &mut connection.out);
+                        dialect.write(how, key, &[&filler[..bytes]], out);
                     }
                     None => {
-                        let value: [&[u8]; 2] = [&stamp, &worker.filler[STAMP_BYTES..bytes]];
-                        manner.dialect.write(how, key, &value, &mut connection.out);
+                        let value: [&[u8]; 2] = [&stamp(op.id), &filler[STAMP_BYTES..bytes]];
+                        dialect.write(how, key, &value, out);
                     }
                 }
             }
-        }
-        if connection.is_idle() {
-            connection.progress_ns = flight.started_ns;
-        }
-        connection.flights.push_back(flight);
+        });
     }
 
     fn flush(&mut self, index: usize) -> Result<()> {
