@@ -6,7 +6,6 @@
 //! - `engines`: the same operation stream over our engine and its rivals, in child processes.
 //! - `bench`: one verb for each row of the project's target table.
 //! - `replay`: a trace through the real engine or a rival, and suites of such runs.
-//! - `subject`: what is measured, behind one trait; `point`: the schema of its results.
 //! - `subject`: what is measured, behind one trait; `measure` drives it through one point.
 //! - `experiment`: one question as a file; `run`: its points taken and written; `point`: the schema of results.
 //! - `knob`: the machine's settings, changed, read back and put back; `environment`: what a point was measured on.
@@ -15,6 +14,7 @@
 //! - `root`: where the kernel's files are looked for.
 //! - `stats`: pure functions from runs to verdicts; `report`: verdicts, tables and plots of a campaign; `ttest`: of an R script.
 //! - `diff`: what differs between the machines of two results; `export`: an experiment taken to another machine.
+//! - `ycsb`, `ohc`: those two benchmarks as verbs; `ycsb_report`: YCSB's final report, written and read.
 //! - `machine`, `nearest`, `units`: what the figures were taken on, what was meant by a name, how sizes are read.
 //!
 //! What must hold: operations are counted exactly, failed operations are never results, and a figure that
@@ -52,3 +52,4 @@ pub mod units;
 pub mod with;
 pub mod workload;
 pub mod ycsb;
+pub mod ycsb_report;

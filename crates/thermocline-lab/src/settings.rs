@@ -13,6 +13,13 @@ use std::time::Duration;
 /// The settings of one part, by key.
 pub type Table = BTreeMap<String, Value>;
 
+/// `NAME=VALUE` as a setting: the value is JSON where it is, else a word.
+pub fn assignment(text: &str) -> Option<(String, Value)> {
+    let (name, value) = text.split_once('=')?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Some((name.to_string(), value))
+}
+
 /// A table being read.
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -3,6 +3,7 @@
 
 use crate::knob::{interrupted, restore_on_signals, Held, Plan, System};
 use crate::root::Root;
+use crate::settings::assignment;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use serde_json::Value;
@@ -81,12 +82,6 @@ fn wait(mut child: Child) -> Result<ExitStatus> {
 fn parameters(knobs: &[String]) -> Result<BTreeMap<String, Value>> {
     knobs
         .iter()
-        .map(|knob| {
-            let (name, value) = knob
-                .split_once('=')
-                .with_context(|| format!("`{knob}`: write KNOB=VALUE"))?;
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-            Ok((name.to_string(), value))
-        })
+        .map(|knob| assignment(knob).with_context(|| format!("`{knob}`: write KNOB=VALUE")))
         .collect()
 }

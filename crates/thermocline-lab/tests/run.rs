@@ -120,7 +120,38 @@ fn a_run_on_the_embedded_engine_is_killed_and_resumed() {
         .output()
         .unwrap();
     assert!(!again.status.success() && said(&again).contains("thermolab resume"));
+    an_exported_run_is_an_experiment(&dir, out_text);
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+fn an_exported_run_is_an_experiment(dir: &Path, run: &str) {
+    let bundle = dir.join("exported.json");
+    let name = bundle.to_str().unwrap();
+    let exported = thermolab(&["export", run, "--out", name]).output().unwrap();
+    assert!(exported.status.success(), "{}", said(&exported));
+    let plan = thermolab(&["run", name, "--dry-run"]).output().unwrap();
+    let text = said(&plan);
+    assert!(plan.status.success(), "{text}");
+    assert!(
+        text.contains("Does a run survive") && text.contains("block   2"),
+        "{text}"
+    );
+    assert!(
+        text.contains("declared fields match"),
+        "the same machine: {text}"
+    );
+    // A file that the experiment names must be there as it was.
+    let mut json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&bundle).unwrap()).unwrap();
+    json["files"]["no/such.properties"] = "recordcount=1".into();
+    std::fs::write(&bundle, json.to_string()).unwrap();
+    let refused = thermolab(&["run", name, "--dry-run"]).output().unwrap();
+    assert!(!refused.status.success());
+    assert!(
+        said(&refused).contains("`no/such.properties`"),
+        "{}",
+        said(&refused)
+    );
 }
 
 #[test]
@@ -169,4 +200,22 @@ fn the_shipped_experiments_are_right() {
     }
     let checked = command.current_dir(dir.join("..")).output().unwrap();
     assert!(count > 0 && checked.status.success(), "{}", said(&checked));
+}
+
+#[test]
+fn the_docs_first_experiment_is_right_as_it_stands_there() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/measuring.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let block = page.split("```toml\n").nth(1).unwrap();
+    let text = block.split("```").next().unwrap();
+    let lines = text.lines().count();
+    assert!(lines < 20, "{lines} lines are no short experiment");
+    let dir = scratch("docs");
+    let file = dir.join("mine.toml");
+    std::fs::write(&file, text).unwrap();
+    let checked = thermolab(&["check", "--strict", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{}", said(&checked));
+    std::fs::remove_dir_all(dir).unwrap();
 }

@@ -1,7 +1,7 @@
 //! `thermolab ycsb` from outside: properties, counts, reports, and what is refused.
 
 use std::process::{Command, Output};
-use thermocline_lab::ycsb::report::Report;
+use thermocline_lab::ycsb_report::Report;
 
 fn ycsb(line: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thermolab"))

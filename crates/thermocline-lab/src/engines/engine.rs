@@ -94,3 +94,43 @@ pub struct OwnFigures {
     /// Live bytes over the bytes of all segments, free ones included.
     pub live_ratio: Option<f64>,
 }
+
+/// An engine for tests of what drives engines.
+#[cfg(test)]
+pub mod testing {
+    use super::*;
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+
+    /// A map that spoils every hit or refuses every write, if told to.
+    #[derive(Default)]
+    pub struct Map {
+        pub items: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+        pub spoils: bool,
+        pub refuses: bool,
+    }
+
+    impl Engine for Map {
+        fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
+            let mut value = self.items.lock().unwrap().get(key)?.clone();
+            value[0] ^= u8::from(self.spoils);
+            Some(Found::read(&value, reading, out))
+        }
+
+        fn set(&self, key: &[u8], value: &[u8]) -> bool {
+            if !self.refuses {
+                let (key, value) = (key.to_vec(), value.to_vec());
+                self.items.lock().unwrap().insert(key, value);
+            }
+            !self.refuses
+        }
+
+        fn contains(&self, key: &[u8]) -> bool {
+            self.items.lock().unwrap().contains_key(key)
+        }
+
+        fn delete(&self, key: &[u8]) -> bool {
+            self.items.lock().unwrap().remove(key).is_some()
+        }
+    }
+}

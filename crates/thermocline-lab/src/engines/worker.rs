@@ -169,47 +169,12 @@ impl<'a, S: Engine> EngineThread<'a, S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::{Found, Reading};
+    use super::super::engine::testing::Map;
+    use super::super::engine::Reading;
     use super::super::rivals::SegPolicy;
     use super::super::spec::Arm;
     use super::*;
     use crate::workload::{Mix, Popularity, ValueSize};
-    use std::collections::HashMap;
-    use std::sync::Mutex;
-
-    /// A map that spoils every hit or refuses every write, if told to.
-    #[derive(Default)]
-    struct Map {
-        items: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
-        spoils: bool,
-        refuses: bool,
-    }
-
-    impl Engine for Map {
-        fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
-            let mut value = self.items.lock().unwrap().get(key)?.clone();
-            value[0] ^= u8::from(self.spoils);
-            Some(Found::read(&value, reading, out))
-        }
-
-        fn set(&self, key: &[u8], value: &[u8]) -> bool {
-            if !self.refuses {
-                self.items
-                    .lock()
-                    .unwrap()
-                    .insert(key.to_vec(), value.to_vec());
-            }
-            !self.refuses
-        }
-
-        fn contains(&self, key: &[u8]) -> bool {
-            self.items.lock().unwrap().contains_key(key)
-        }
-
-        fn delete(&self, key: &[u8]) -> bool {
-            self.items.lock().unwrap().remove(key).is_some()
-        }
-    }
 
     fn spec() -> Spec {
         Spec {

@@ -113,6 +113,15 @@ impl Bundle {
         Ok(bundle)
     }
 
+    /// Files of the bundle that are not under `beside` with the same text.
+    pub fn files_that_differ(&self, beside: &Path) -> Vec<&str> {
+        let differs = |path: &str, text: &str| {
+            std::fs::read_to_string(beside.join(path)).map_or(true, |there| there != text)
+        };
+        let files = self.files.iter().filter(|(path, text)| differs(path, text));
+        files.map(|(path, _)| path.as_str()).collect()
+    }
+
     /// Writes the experiment and its files under a directory, over nothing that is there.
     pub fn unpack(&self, into: &Path) -> Result<Vec<PathBuf>> {
         let own = format!("{}.toml", file_name(&self.experiment));

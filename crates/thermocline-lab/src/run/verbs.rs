@@ -1,15 +1,18 @@
 //! The verbs `run`, `resume`, `check` and `list`: command lines to calls.
 
 use super::{clock, expected, progress, resume, run, Hooks, Place, Summary};
+use crate::environment::{self, About};
 use crate::experiment::{lint, Experiment};
-use anyhow::{Context, Result};
+use crate::export::{mismatches, notes, Bundle};
+use crate::root::Root;
+use anyhow::{bail, Context, Result};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Take the points of an experiment
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
-    /// experiments/NAME.toml
+    /// experiments/NAME.toml, or a file made by `thermolab export`
     pub file: PathBuf,
     /// Where the results go [default: results/NAME/DATE-TIME]
     #[arg(long)]
@@ -52,9 +55,28 @@ fn here() -> Result<Place> {
     Ok(Place::Child(binary))
 }
 
+/// An experiment's file, or an exported one: then says what differs here, and needs the files it names beside us.
+fn read(file: &Path) -> Result<Experiment> {
+    if file.extension().is_none_or(|extension| extension != "json") {
+        return Experiment::read(file);
+    }
+    let bundle = Bundle::read(file)?;
+    let here = environment::record(&Root::live(), &About::default());
+    eprint!("{}", notes(&bundle, &mismatches(&bundle.must_match, &here)));
+    if let Some(path) = bundle.files_that_differ(Path::new(".")).first() {
+        bail!(
+            "{}: it names `{path}`, which is not here as it was there: thermolab import {} --into DIR, and run it there",
+            file.display(),
+            file.display()
+        );
+    }
+    Experiment::parse(&bundle.experiment, &bundle.experiment_text)
+        .with_context(|| file.display().to_string())
+}
+
 /// Runs; returns the number of points that are no results.
 pub fn run_verb(args: &RunArgs, hooks: &mut dyn Hooks) -> Result<u64> {
-    let experiment = Experiment::read(&args.file)?;
+    let experiment = read(&args.file)?;
     for warning in lint::warnings(&experiment)? {
         eprintln!("thermolab: warning: {warning}");
     }
@@ -88,7 +110,7 @@ pub fn resume_verb(args: &ResumeArgs, hooks: &mut dyn Hooks) -> Result<u64> {
     Ok(tell(&summary, &args.dir))
 }
 
-fn tell(summary: &Summary, dir: &std::path::Path) -> u64 {
+fn tell(summary: &Summary, dir: &Path) -> u64 {
     eprintln!("thermolab: {summary}: {}", dir.display());
     if summary.interrupted {
         eprintln!("thermolab: go on with: thermolab resume {}", dir.display());
@@ -100,7 +122,7 @@ fn tell(summary: &Summary, dir: &std::path::Path) -> u64 {
 pub fn check_verb(args: &CheckArgs) -> Result<u64> {
     let mut wrong = 0;
     for file in &args.files {
-        let checked = Experiment::read(file).and_then(|experiment| {
+        let checked = read(file).and_then(|experiment| {
             let warnings = lint::warnings(&experiment)?;
             Ok((experiment, warnings))
         });
@@ -160,7 +182,7 @@ pub fn list_verb(args: &ListArgs) -> Result<u64> {
 }
 
 /// One line for each run below `dir`.
-fn runs(dir: &std::path::Path) -> Vec<String> {
+fn runs(dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return Vec::new();
     };

@@ -231,41 +231,8 @@ fn wait_until(zero: Instant, intended_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::engine::testing::Map;
     use crate::workload::key_into;
-    use std::collections::HashMap;
-    use std::sync::Mutex;
-
-    /// A map that spoils every hit or refuses every write, if told to.
-    #[derive(Default)]
-    struct Map {
-        items: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
-        spoils: bool,
-        refuses: bool,
-    }
-
-    impl Engine for Map {
-        fn get(&self, key: &[u8], reading: Reading, out: &mut Vec<u8>) -> Option<Found> {
-            let mut value = self.items.lock().unwrap().get(key)?.clone();
-            value[0] ^= u8::from(self.spoils);
-            Some(Found::read(&value, reading, out))
-        }
-
-        fn set(&self, key: &[u8], value: &[u8]) -> bool {
-            if !self.refuses {
-                let (key, value) = (key.to_vec(), value.to_vec());
-                self.items.lock().unwrap().insert(key, value);
-            }
-            !self.refuses
-        }
-
-        fn contains(&self, key: &[u8]) -> bool {
-            self.items.lock().unwrap().contains_key(key)
-        }
-
-        fn delete(&self, key: &[u8]) -> bool {
-            self.items.lock().unwrap().remove(key).is_some()
-        }
-    }
 
     fn apply(map: Map, fill: bool, ops: &[Op]) -> (Vec<Answer>, Outcomes) {
         let manner = Manner {

@@ -16,6 +16,7 @@ pub mod outcomes;
 pub mod recipe;
 pub mod server;
 pub mod slow_store;
+pub mod wrapped;
 
 pub use command::cgroup_shell;
 pub use feed::Feed;

@@ -1,13 +1,12 @@
 //! A subject with someone looking over its workers' shoulders: every batch and its outcomes are shown to an eye
 //! before they are booked. For status lines and raw latencies, which the measuring loop does not keep.
 
-use super::{Alone, Feed, Outcomes, Subject, Worker};
+use super::wrapped::Wrap;
+use super::{Feed, Outcomes, Worker};
 use crate::workload::Batch;
 use anyhow::Result;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Looks at batches. Called from the workers' threads, between batches: what it costs is not latency, but it is
 /// throughput.
@@ -15,53 +14,16 @@ pub trait Eye: Send + Sync {
     fn see(&self, worker: usize, batch: &Batch, outcomes: &Outcomes);
 }
 
-/// See the file's head.
-pub struct Observed {
-    inner: Box<dyn Subject>,
-    eye: Arc<dyn Eye>,
-}
+/// Has an eye look over every worker's shoulder.
+pub struct Observed(pub Arc<dyn Eye>);
 
-impl Observed {
-    pub fn new(inner: Box<dyn Subject>, eye: Arc<dyn Eye>) -> Self {
-        Observed { inner, eye }
-    }
-}
-
-impl Subject for Observed {
-    fn worker(&self, id: usize) -> Result<Box<dyn Worker + '_>> {
-        Ok(Box::new(ObservedWorker {
-            inner: self.inner.worker(id)?,
+impl Wrap for Observed {
+    fn worker<'a>(&'a self, id: usize, inner: Box<dyn Worker + 'a>) -> Box<dyn Worker + 'a> {
+        Box::new(ObservedWorker {
+            inner,
             id,
-            eye: self.eye.as_ref(),
-        }))
-    }
-
-    fn counters(&self) -> BTreeMap<String, f64> {
-        self.inner.counters()
-    }
-
-    fn facts(&self) -> BTreeMap<String, Value> {
-        self.inner.facts()
-    }
-
-    fn pid(&self) -> Option<u32> {
-        self.inner.pid()
-    }
-
-    fn settle(&self) {
-        self.inner.settle();
-    }
-
-    fn health(&self) -> Result<()> {
-        self.inner.health()
-    }
-
-    fn run_alone(&self, limit: Option<Duration>) -> Option<Result<Alone>> {
-        self.inner.run_alone(limit)
-    }
-
-    fn stop(self: Box<Self>) -> Result<()> {
-        self.inner.stop()
+            eye: self.0.as_ref(),
+        })
     }
 }
 

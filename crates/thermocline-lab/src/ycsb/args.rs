@@ -1,12 +1,11 @@
 //! The command line of `thermolab ycsb`: YCSB's own flags with their single dashes, and the lab's with two.
 
 use crate::nearest::did_you_mean;
-use crate::settings::Table;
+use crate::settings::{assignment, Table};
 use crate::units::{parse_bytes, parse_duration};
 use crate::workload::ycsb::properties::Origin;
 use crate::workload::ycsb::{Layout, Properties};
 use anyhow::{bail, Context, Result};
-use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -183,11 +182,10 @@ impl Args {
                 }
             }
             _ => {
-                let Some((name, setting)) = value.split_once('=') else {
+                let Some((name, setting)) = assignment(&value) else {
                     bail!("{flag} {value}: write --set NAME=VALUE");
                 };
-                let setting = serde_json::from_str(setting).unwrap_or(Value::from(setting));
-                self.set.insert(name.to_string(), setting);
+                self.set.insert(name, setting);
             }
         }
         Ok(())
@@ -197,6 +195,7 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn read(line: &str) -> Result<Option<Args>> {
         let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();

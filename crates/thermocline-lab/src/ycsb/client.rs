@@ -1,9 +1,9 @@
 //! The properties of YCSB's client: threads, target, limits, status, measurements and the report.
 
-use super::report::Exporter;
 use crate::nearest::did_you_mean;
 use crate::workload::ycsb::settings::Reader;
 use crate::workload::ycsb::Properties;
+use crate::ycsb_report::Exporter;
 use anyhow::{bail, Result};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,10 +3,10 @@
 use super::board::Series;
 use super::client::{Client, Interval};
 use super::names::{status, ANSWERS, OPERATIONS};
-use super::report::Report;
 use crate::measure::Tally;
 use crate::subject::Answer;
 use crate::workload::Kind;
+use crate::ycsb_report::Report;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;

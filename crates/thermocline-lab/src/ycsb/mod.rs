@@ -11,7 +11,6 @@ mod board;
 pub mod client;
 mod measurements;
 mod names;
-pub mod report;
 mod retry;
 mod status;
 mod target;
@@ -19,15 +18,16 @@ mod target;
 use crate::measure::{self, Events, Job, Loop, Measured, Phase, Setup};
 use crate::pace::Arrivals;
 use crate::subject::observed::Observed;
+use crate::subject::wrapped::Wrapped;
 use crate::subject::{StartContext, Subject};
 use crate::workload::ycsb::{Dialect, Settings, Ycsb};
 use crate::workload::{Source, Workload};
+use crate::ycsb_report::Report;
 use anyhow::{bail, Context, Result};
 use args::{Action, Args};
 use board::{Board, HdrLogs};
 use client::Client;
 use measurements::Finished;
-use report::Report;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -166,15 +166,15 @@ impl<'a> Session<'a> {
     /// Wraps the subject in what the properties ask for.
     fn dress(&self, mut subject: Box<dyn Subject>) -> Box<dyn Subject> {
         if self.client.retries > 0 {
-            subject = Box::new(retry::Retrying {
-                inner: subject,
+            let retrying = retry::Retrying {
                 times: self.client.retries,
                 after: self.client.retry_after,
                 seed: self.args.seed,
-            });
+            };
+            subject = Box::new(Wrapped::new(subject, retrying));
         }
         match &self.board {
-            Some(board) => Box::new(Observed::new(subject, board.clone())),
+            Some(board) => Box::new(Wrapped::new(subject, Observed(board.clone()))),
             None => subject,
         }
     }

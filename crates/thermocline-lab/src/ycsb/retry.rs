@@ -1,53 +1,27 @@
 //! Inserts that failed are tried again after a while, as YCSB does in its load where it is asked to.
 
-use crate::subject::{Answer, Outcomes, Subject, Worker};
+use crate::subject::wrapped::Wrap;
+use crate::subject::{Answer, Outcomes, Worker};
 use crate::workload::{Batch, Kind, Random};
 use anyhow::Result;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A subject whose workers try failed inserts again.
+/// Has workers try failed inserts again.
 pub struct Retrying {
-    pub inner: Box<dyn Subject>,
     pub times: u32,
     /// Slept before each, times 0.8 to 1.2.
     pub after: Duration,
     pub seed: u64,
 }
 
-impl Subject for Retrying {
-    fn worker(&self, id: usize) -> Result<Box<dyn Worker + '_>> {
-        Ok(Box::new(RetryingWorker {
-            inner: self.inner.worker(id)?,
+impl Wrap for Retrying {
+    fn worker<'a>(&'a self, id: usize, inner: Box<dyn Worker + 'a>) -> Box<dyn Worker + 'a> {
+        Box::new(RetryingWorker {
+            inner,
             times: self.times,
             after: self.after,
             random: Random::lane(self.seed, 3_000_000 + id as u64),
-        }))
-    }
-
-    fn counters(&self) -> BTreeMap<String, f64> {
-        self.inner.counters()
-    }
-
-    fn facts(&self) -> BTreeMap<String, Value> {
-        self.inner.facts()
-    }
-
-    fn pid(&self) -> Option<u32> {
-        self.inner.pid()
-    }
-
-    fn settle(&self) {
-        self.inner.settle();
-    }
-
-    fn health(&self) -> Result<()> {
-        self.inner.health()
-    }
-
-    fn stop(self: Box<Self>) -> Result<()> {
-        self.inner.stop()
+        })
     }
 }
 

@@ -2,7 +2,8 @@
 //! length, the text kept for a whole report by its size.
 
 use super::super::Alone;
-use anyhow::{bail, Result};
+use crate::ycsb_report::Report as YcsbReport;
+use anyhow::{bail, Context, Result};
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 
@@ -88,34 +89,23 @@ impl Reader {
     }
 }
 
-/// `[GROUP], Name, number` lines become `ycsb.GROUP.Name`; the run time and throughput keep the names the lab uses.
+/// Rows become `ycsb.GROUP.Name`; the throughput keeps the name the lab uses.
 fn ycsb(text: &str, alone: &mut Alone) -> Result<()> {
-    for line in text.lines() {
-        let Some((group, name, number)) = ycsb_line(line) else {
-            continue;
-        };
-        if group == "OVERALL" && name.starts_with("Throughput") {
-            alone.metrics.insert("ops_per_s".into(), number);
-        }
+    let report = YcsbReport::read(text).context("`subject.report` = \"ycsb\"")?;
+    let Some(ops_per_s) = report.get("OVERALL", "Throughput(ops/sec)") else {
+        bail!("`subject.report` = \"ycsb\": the report has no `[OVERALL], Throughput(ops/sec)`");
+    };
+    alone.metrics.insert("ops_per_s".into(), ops_per_s);
+    for row in &report.rows {
         // Histogram buckets have numbers for names: they are not figures of their own.
-        if name.parse::<f64>().is_err() && !name.starts_with('>') {
-            alone.metrics.insert(format!("ycsb.{group}.{name}"), number);
+        let is_bucket = row.measurement.starts_with('>') || row.measurement.parse::<f64>().is_ok();
+        let number = row.value.value();
+        if !is_bucket && number.is_finite() {
+            let name = format!("ycsb.{}.{}", row.metric, row.measurement);
+            alone.metrics.insert(name, number);
         }
     }
-    match alone.metrics.contains_key("ops_per_s") {
-        true => Ok(()),
-        false => bail!("`subject.report` = \"ycsb\": the output holds no `[OVERALL], Throughput(ops/sec), ...` line"),
-    }
-}
-
-fn ycsb_line(line: &str) -> Option<(&str, &str, f64)> {
-    let (group, rest) = line.trim().strip_prefix('[')?.split_once("],")?;
-    let (name, number) = rest.rsplit_once(',')?;
-    Some((
-        group,
-        name.trim(),
-        number.trim().parse().ok().filter(|n: &f64| n.is_finite())?,
-    ))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -164,6 +154,12 @@ mod tests {
         assert_eq!(alone.metrics["ops_per_s"], 60763.53021527304);
         assert_eq!(alone.metrics["ycsb.READ.AverageLatency(us)"], 12.5);
         assert_eq!(alone.metrics.len(), 4);
+        let json = r#"{ "metric" : "OVERALL", "measurement" : "RunTime(ms)", "value" : 10 } { "metric" : "OVERALL", "measurement" : "Throughput(ops/sec)", "value" : 1.0E7 }"#;
+        let mut reader = Reader::new(Vec::new(), Some(Report::Ycsb));
+        reader.take(format!("starting\n{json}\n").as_bytes());
+        let mut alone = Alone::default();
+        reader.finish(&mut alone).unwrap();
+        assert_eq!(alone.metrics["ops_per_s"], 1e7, "YCSB's other exporters");
         let mut empty = Reader::new(Vec::new(), Some(Report::Ycsb));
         empty.take(b"[OVERALL], RunTime(ms), x\n");
         assert!(empty.finish(&mut Alone::default()).is_err());
