@@ -50,6 +50,11 @@ impl Hooks for MachineHooks {
         Ok(())
     }
 
+    fn members(&self) -> Vec<String> {
+        let group = self.in_force().group;
+        group.map(|group| group.member_files()).unwrap_or_default()
+    }
+
     fn environment(
         &mut self,
         context: &PointContext<'_>,

@@ -97,6 +97,7 @@ fn cpu_ns_per_op(workload: Table, ops: u64, round: u64) -> Result<f64> {
         is_stamped: false,
         seed: 1,
         scratch: std::env::temp_dir(),
+        members: Vec::new(),
     })?;
     let job = Job {
         subject: subject.as_ref(),

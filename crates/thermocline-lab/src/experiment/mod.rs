@@ -28,7 +28,7 @@ pub use plan::Plan;
 use crate::measure::{Loop, Setup};
 use crate::point::Planned;
 use crate::settings::{unknown, Settings, Table};
-use crate::subject::{read_subject, Recipe};
+use crate::subject::{read_subject, Recipe, Works};
 use crate::workload::Workload;
 use anyhow::{bail, Context, Result};
 use serde_json::Value;
@@ -189,6 +189,7 @@ impl Resolved {
     /// Subject and workload, checked together. No workload for subjects that run alone.
     pub fn recipe(&self) -> Result<Parts> {
         let recipe = read_subject(self.subject.clone())?;
+        self.check_group(recipe.as_ref())?;
         if recipe.runs_alone() {
             if let Some(key) = self.workload.keys().next() {
                 bail!("`workload.{key}`: a command brings its own work; leave `[workload]` out");
@@ -198,6 +199,19 @@ impl Resolved {
         let workload = workloads::read_workload(self.workload.clone(), 1)?;
         let mode = self.setup.loop_for(recipe.is_server())?;
         Ok((recipe, Some(workload), mode))
+    }
+
+    /// A limit that would not hold for what is measured is refused, not passed over.
+    fn check_group(&self, recipe: &dyn Recipe) -> Result<()> {
+        let knob = self.machine.keys().find(|name| name.starts_with("cgroup."));
+        if let (Some(knob), Works::Elsewhere) = (knob, recipe.works()) {
+            bail!("`machine.{knob}`: a server that runs already is not moved into a cgroup; let the lab start it: `subject.kind = \"server\"`");
+        }
+        let charges = self.machine.contains_key("cgroup.charge_pools");
+        if charges && !recipe.runs_alone() {
+            bail!("`machine.cgroup.charge_pools` is for commands: nobody lowers the limit of engines and servers");
+        }
+        Ok(())
     }
 }
 

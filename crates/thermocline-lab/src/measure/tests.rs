@@ -41,6 +41,7 @@ fn run(subject: serde_json::Value, setup: &Setup) -> (Result<Measured>, Heard) {
         is_stamped: true,
         seed: 1,
         scratch: std::env::temp_dir(),
+        members: Vec::new(),
     };
     let subject = recipe.start(&context).unwrap();
     let mut heard = Heard::default();

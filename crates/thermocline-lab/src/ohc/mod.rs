@@ -103,6 +103,7 @@ fn one(args: &Args) -> Result<OhcResult> {
         is_stamped: false,
         seed: args.workload.seed,
         scratch: scratch.path().to_path_buf(),
+        members: Vec::new(),
     })?;
     let measured = drive(args, &ohc, subject.as_ref())?;
     let result = judge(args, &ohc, engine, subject.as_ref(), &measured)?;

@@ -8,11 +8,13 @@ use super::around::Around;
 use super::event::{Event, Listener};
 use super::take::{take, Assignment};
 use crate::point::{PointLine, Status};
+use crate::root::Root;
+use crate::subject::cgroup_shell;
 use crate::subject::last_words::last_words;
 use anyhow::{bail, Context, Result};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -70,13 +72,16 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// The runner's side: has `binary` take the point, and listens.
+/// The runner's side: has `binary` take the point, and listens. The child is a member of the groups whose files are
+/// in `joins` before it does anything: an engine lives in the process that measures it.
 pub fn in_child(
     binary: &Path,
     assignment: &Assignment,
+    joins: &[String],
     around: &mut Around<'_>,
 ) -> Result<Outcome> {
-    let mut child = Command::new(binary)
+    let mut child = cgroup_shell(&Root::live(), joins)
+        .arg(binary)
         .arg(VERB)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -24,6 +24,11 @@ pub trait Hooks: Send {
     /// Sets what the arm names and reads it back. The error is the reason why this arm cannot run here.
     fn before_point(&mut self, context: &PointContext<'_>) -> anyhow::Result<()>;
 
+    /// Files of the cgroup that `before_point` made, if it made one: whoever does the work writes its own id to each.
+    fn members(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The machine as it is now, hashed. `facts` is what subject and workload said of themselves, `pid` the
     /// process that does the work (this one for embedded engines).
     fn environment(

@@ -20,6 +20,7 @@ pub use hooks::{Hooks, NoHooks, PointContext};
 use crate::experiment::{Experiment, Resolved};
 use crate::point::{Line, Planned, PointLine, Results, RunLine, Status, SCHEMA};
 use crate::settings::Table;
+use crate::subject::Works;
 use anyhow::{bail, Context, Result};
 use around::Around;
 use child::Outcome;
@@ -216,11 +217,12 @@ impl<'a> Runner<'a> {
         self.progress.point_begins(&planned.arm);
         let resolved = self.experiment.resolve(&planned.params)?;
         let settings = settings_of(&resolved);
-        let assignment = Assignment {
+        let mut assignment = Assignment {
             experiment: self.results.run.experiment.clone(),
             text: self.results.run.experiment_text.clone(),
             planned: planned.clone(),
             scratch: self.scratch.join(planned.index.to_string()),
+            members: Vec::new(),
         };
         let load_limit = Duration::from_secs(self.experiment.plan.load_seconds_max);
         let mut around = Around::new(
@@ -234,13 +236,16 @@ impl<'a> Runner<'a> {
         let context = around.context();
         let mut point = match around.hooks.before_point(&context) {
             Err(error) => child::lost(&assignment, Status::Refused, format!("{error:#}")),
-            Ok(()) => match take_in(self.place, &resolved, &assignment, &mut around) {
-                Some(point) => point,
-                None => {
-                    around.hooks.after_point();
-                    return Ok(false);
+            Ok(()) => {
+                assignment.members = around.hooks.members();
+                match take_in(self.place, &resolved, &assignment, &mut around) {
+                    Some(point) => point,
+                    None => {
+                        around.hooks.after_point();
+                        return Ok(false);
+                    }
                 }
-            },
+            }
         };
         let restored = around.hooks.after_point();
         if around.hooks.is_interrupted() {
@@ -288,12 +293,18 @@ fn take_in(
     assignment: &Assignment,
     around: &mut Around<'_>,
 ) -> Option<PointLine> {
-    let own_process = resolved
-        .recipe()
-        .is_ok_and(|(recipe, ..)| take::wants_a_process(recipe.as_ref()));
+    let recipe = resolved.recipe().map(|(recipe, ..)| recipe).ok();
+    let own_process = recipe
+        .as_ref()
+        .is_some_and(|recipe| take::wants_a_process(recipe.as_ref()));
+    let works_there = recipe.is_some_and(|recipe| recipe.works() == Works::Here);
+    let joins = match works_there {
+        true => assignment.members.as_slice(),
+        false => &[],
+    };
     match place {
         Place::Child(binary) if own_process => {
-            match child::in_child(binary, assignment, around) {
+            match child::in_child(binary, assignment, joins, around) {
                 Ok(Outcome::Taken(point)) => Some(*point),
                 Ok(Outcome::Interrupted) => None,
                 Err(error) => {

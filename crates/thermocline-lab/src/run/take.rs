@@ -24,6 +24,8 @@ pub struct Assignment {
     pub planned: Planned,
     /// A directory of the point's own, made and removed by it.
     pub scratch: PathBuf,
+    /// Files of the arm's cgroup, for what the subject starts.
+    pub members: Vec<String>,
 }
 
 /// Takes the point.
@@ -114,6 +116,7 @@ fn context(
         is_stamped: workload.is_some_and(Workload::is_stamped),
         seed,
         scratch: assignment.scratch.clone(),
+        members: assignment.members.clone(),
     }
 }
 

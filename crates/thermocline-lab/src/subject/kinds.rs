@@ -59,6 +59,7 @@ mod tests {
             is_stamped: true,
             seed: 1,
             scratch: std::env::temp_dir(),
+            members: Vec::new(),
         }
     }
 

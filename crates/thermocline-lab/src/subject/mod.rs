@@ -22,7 +22,7 @@ pub use command::cgroup_shell;
 pub use feed::Feed;
 pub use kinds::read_subject;
 pub use outcomes::{Answer, Outcome, Outcomes};
-pub use recipe::{Recipe, StartContext};
+pub use recipe::{Recipe, StartContext, Works};
 
 use crate::workload::Batch;
 use anyhow::Result;

@@ -20,6 +20,19 @@ pub struct StartContext {
     pub seed: u64,
     /// For sockets, logs and the like; removed after the point.
     pub scratch: PathBuf,
+    /// Files of the arm's cgroup: a process started for the point writes its own id to each before anything else. Empty: no cgroup.
+    pub members: Vec<String>,
+}
+
+/// Which process does the work, and so belongs into the arm's cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Works {
+    /// The one that measures: engines.
+    Here,
+    /// One that the subject starts: it joins as it starts.
+    Started,
+    /// One that ran before: not the lab's to move.
+    Elsewhere,
 }
 
 /// A checked description of a subject.
@@ -30,6 +43,11 @@ pub trait Recipe: Send + Sync {
     /// A server: measured in an open loop unless asked otherwise.
     fn is_server(&self) -> bool {
         false
+    }
+
+    /// Which process does the work.
+    fn works(&self) -> Works {
+        Works::Here
     }
 
     /// Brings its own work (a command): needs no workload.

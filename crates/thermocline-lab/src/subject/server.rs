@@ -1,7 +1,9 @@
 //! A server process of a point's own: started with the arm's flags on a free port of loopback, waited for until it
 //! answers, ended after the point. One that dies says with what status, and what it wrote last.
 
+use super::command::cgroup_shell;
 use super::last_words::last_words;
+use crate::root::Root;
 use crate::settings::Settings;
 use anyhow::{bail, Context, Result};
 use rustix::process::{kill_process, Pid, Signal};
@@ -64,8 +66,8 @@ impl ServerPlan {
         })
     }
 
-    /// Starts it and waits until it answers.
-    pub fn start(&self, scratch: &Path) -> Result<Server> {
+    /// Starts it, a member of the groups whose files are in `members` from its first instruction, and waits until it answers.
+    pub fn start(&self, scratch: &Path, members: &[String]) -> Result<Server> {
         let port = free_port()?;
         let socket = scratch.join("server.sock");
         let filled = |word: &String| -> Result<String> {
@@ -76,7 +78,7 @@ impl ServerPlan {
                 .replace("{scratch}", &scratch.to_string_lossy()))
         };
         let words = self.words.iter().map(filled).collect::<Result<Vec<_>>>()?;
-        let mut child = guarded(&words)
+        let mut child = guarded(&words, members)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -100,21 +102,15 @@ impl ServerPlan {
 }
 
 /// Through our own binary, where this process is it: a server must not outlive a run that was killed.
-fn guarded(words: &[String]) -> Command {
+fn guarded(words: &[String], members: &[String]) -> Command {
     let own = std::env::current_exe().ok();
     let own = own.filter(|path| path.file_stem().is_some_and(|name| name == "thermolab"));
-    match own {
-        Some(own) => {
-            let mut command = Command::new(own);
-            command.arg(GUARD_VERB).args(words);
-            command
-        }
-        None => {
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]);
-            command
-        }
+    let mut command = cgroup_shell(&Root::live(), members);
+    if let Some(own) = own {
+        command.arg(own).arg(GUARD_VERB);
     }
+    command.args(words);
+    command
 }
 
 /// The guard's whole work: to become the server. Returns only if that fails.
@@ -326,7 +322,10 @@ mod tests {
     fn a_server_that_ends_at_once_is_told_with_its_last_words() {
         let command = json!(["sh", "-c", "echo no such option: {port} >&2; exit 3"]);
         let plan = plan(json!({ "command": command })).unwrap();
-        let error = format!("{:#}", plan.start(&std::env::temp_dir()).err().unwrap());
+        let error = format!(
+            "{:#}",
+            plan.start(&std::env::temp_dir(), &[]).err().unwrap()
+        );
         assert!(
             error.contains("exit status: 3") && error.contains("no such option"),
             "{error}"
@@ -340,7 +339,7 @@ mod tests {
         let start = Instant::now();
         let error = plan(settings)
             .unwrap()
-            .start(&std::env::temp_dir())
+            .start(&std::env::temp_dir(), &[])
             .err()
             .unwrap();
         assert!(

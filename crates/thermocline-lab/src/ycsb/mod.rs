@@ -98,6 +98,7 @@ impl<'a> Session<'a> {
             is_stamped: false,
             seed: self.args.seed,
             scratch: scratch.path().to_path_buf(),
+            members: Vec::new(),
         };
         let subject = self.dress(recipe.start(&context)?);
         let loading = self.args.action == Action::Load;

@@ -190,6 +190,7 @@ mod tests {
             is_stamped: false,
             seed: 7,
             scratch: std::env::temp_dir(),
+            members: Vec::new(),
         })
     }
 

@@ -4,7 +4,7 @@
 use super::output::{Reader, Report};
 use super::{template, CommandSubject};
 use crate::settings::{Settings, Table};
-use crate::subject::{Recipe, StartContext, Subject};
+use crate::subject::{Recipe, StartContext, Subject, Works};
 use anyhow::{bail, Context, Result};
 use regex_lite::Regex;
 use serde_json::Value;
@@ -100,6 +100,10 @@ impl Recipe for CommandRecipe {
     fn start(&self, context: &StartContext) -> Result<Box<dyn Subject>> {
         let script = self.fill(&template::given(context)?)?;
         Ok(Box::new(CommandSubject::start(script)?))
+    }
+
+    fn works(&self) -> Works {
+        Works::Started
     }
 
     fn runs_alone(&self) -> bool {

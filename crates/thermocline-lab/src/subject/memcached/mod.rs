@@ -5,7 +5,7 @@ mod connection;
 mod request;
 mod worker;
 
-use super::recipe::{Recipe, StartContext};
+use super::recipe::{Recipe, StartContext, Works};
 use super::server::{Server, ServerPlan};
 use super::slow_store::SlowStore;
 use super::{Subject, Worker};
@@ -131,7 +131,7 @@ impl Recipe for MemcachedRecipe {
         let (address, pid, server) = match &self.place {
             Where::Running { address, pid } => (address.clone(), *pid, None),
             Where::Started(plan) => {
-                let server = plan.start(&context.scratch)?;
+                let server = plan.start(&context.scratch, &context.members)?;
                 (server.address.clone(), Some(server.pid()), Some(server))
             }
         };
@@ -155,6 +155,13 @@ impl Recipe for MemcachedRecipe {
 
     fn is_server(&self) -> bool {
         true
+    }
+
+    fn works(&self) -> Works {
+        match self.place {
+            Where::Running { .. } => Works::Elsewhere,
+            Where::Started(_) => Works::Started,
+        }
     }
 
     fn concurrency(&self, workers: usize) -> usize {

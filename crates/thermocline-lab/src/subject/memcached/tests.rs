@@ -104,6 +104,7 @@ fn start(mut values: Value, address: &str) -> Box<dyn Subject> {
             is_stamped: true,
             seed: 1,
             scratch: std::env::temp_dir(),
+            members: Vec::new(),
         })
         .unwrap()
 }
