@@ -5,6 +5,7 @@
 
 pub mod child;
 pub mod engine;
+pub mod file_store;
 pub mod null;
 pub mod options;
 pub mod ours;

@@ -2,6 +2,7 @@
 
 use super::command::CommandRecipe;
 use super::engine_recipe::{self, EngineRecipe};
+use super::file_recipe::FileRecipe;
 use super::memcached::MemcachedRecipe;
 use super::mock::Mock;
 use super::recipe::Recipe;
@@ -21,7 +22,7 @@ pub fn read_subject(table: Table) -> Result<Box<dyn Recipe>> {
 
 fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = engine_recipe::KINDS.iter().map(|(name, _)| *name).collect();
-    names.extend(["command", "memcached", "mock", "server"]);
+    names.extend(["command", "file", "memcached", "mock", "server"]);
     names
 }
 
@@ -31,6 +32,7 @@ fn of_kind(kind: &str, settings: &mut Settings) -> Result<Box<dyn Recipe>> {
     }
     match kind {
         "command" => Ok(Box::new(CommandRecipe::read(settings)?)),
+        "file" => Ok(Box::new(FileRecipe::read(settings)?)),
         "memcached" => Ok(Box::new(MemcachedRecipe::read_running(settings)?)),
         "server" => Ok(Box::new(MemcachedRecipe::read_started(settings)?)),
         "mock" => Ok(Box::new(Mock::read(settings)?)),

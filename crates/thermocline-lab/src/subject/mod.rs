@@ -7,6 +7,7 @@ pub mod command;
 pub mod embedded;
 pub mod engine_recipe;
 pub mod feed;
+pub mod file_recipe;
 pub mod kinds;
 pub mod last_words;
 pub mod memcached;
