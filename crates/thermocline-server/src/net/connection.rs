@@ -32,14 +32,6 @@ pub struct Connection {
 }
 
 impl Talk {
-    /// Nothing is under way beyond what has been answered.
-    pub fn is_plain(&self) -> bool {
-        self.body.is_none()
-            && self.more.is_none()
-            && self.rewrite.is_none()
-            && self.listing.is_none()
-    }
-
     /// A large value is on its way into the cache, in memory that is taken already.
     pub fn is_streaming(&self) -> bool {
         matches!(self.body.as_deref(), Some(Body::Stream(_)))

@@ -9,7 +9,6 @@ use super::connection::{Connection, Wanted};
 use super::{OUTPUT_HIGH_BYTES, READ_BYTES};
 use crate::command::{Conversation, Next};
 use std::io::{self, ErrorKind, Read};
-use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What becomes of a connection after a turn.
@@ -23,10 +22,6 @@ pub(super) enum Fate {
 pub(super) struct Desk {
     input: Vec<u8>,
     pub conversation: Conversation,
-    /// Replies may wait for those of others.
-    pub may_defer: bool,
-    /// The replies of the last turn were put off: where they lie.
-    pub deferred: Option<Range<usize>>,
 }
 
 impl Desk {
@@ -34,8 +29,6 @@ impl Desk {
         Desk {
             input: vec![0; READ_BYTES],
             conversation,
-            may_defer: true,
-            deferred: None,
         }
     }
 
@@ -74,20 +67,6 @@ impl Desk {
             connection.backlog = None;
         }
         Ok(gone)
-    }
-
-    /// Writes replies that were put off.
-    pub fn send_deferred(
-        &mut self,
-        connection: &mut Connection,
-        part: Range<usize>,
-    ) -> io::Result<Fate> {
-        let mut written = 0;
-        let out = &self.conversation.out;
-        let backlog = out.send_deferred(part, &mut connection.stream, &mut written);
-        self.conversation.counters.bytes_written.add(written);
-        connection.backlog = backlog?.map(Box::new);
-        Ok(Fate::Keep)
     }
 
     fn read(&mut self, connection: &mut Connection, now_s: u32) -> io::Result<Fate> {
@@ -143,10 +122,6 @@ impl Desk {
                 connection.consume(step.consumed);
                 step.next
             };
-            let all = data.is_empty() && connection.rest.is_empty();
-            if next == Next::Done && all && self.may_defer && connection.talk.is_plain() {
-                self.deferred = self.conversation.out.defer();
-            }
             self.send(connection)?;
             match next {
                 Next::Close if connection.backlog.is_none() => {

@@ -7,11 +7,6 @@ pub const OUTPUT_HIGH_BYTES: usize = 256 << 10;
 /// One connection sends at most so much in a turn; then others have theirs. A socket whose peer reads on takes bytes
 /// without end, and a value of 24 MiB is 10 ms of copying.
 pub const SEND_TURN_BYTES: usize = 512 << 10;
-/// Replies of at most this size are put off until some other connections that have something to say have been read, and
-/// then written one after the other: a peer that serves several connections is woken once and not for each.
-pub const DEFER_BYTES_MAX: usize = 4 << 10;
-/// So many replies wait for each other at most; then they are written.
-pub const DEFER_MAX: usize = 16;
 /// Values of at most this size are copied into the reply; larger ones are written from where they lie.
 /// Copying wins up to 1 KiB, gathering from 16 KiB; in between neither was measured to win.
 pub const COPY_BYTES_MAX: usize = 8 << 10;
@@ -42,6 +37,5 @@ pub const SPARE_DESCRIPTORS: u64 = 128;
 pub const WORKER_BYTES: u64 = (READ_BYTES + 2 * OUTPUT_HIGH_BYTES + (64 << 10)) as u64;
 
 const _: () = assert!(SEND_TURN_BYTES >= OUTPUT_HIGH_BYTES);
-const _: () = assert!(DEFER_MAX * DEFER_BYTES_MAX <= OUTPUT_HIGH_BYTES);
 const _: () = assert!(BATCH_KEYS * COPY_BYTES_MAX <= OUTPUT_HIGH_BYTES);
 const _: () = assert!(STREAM_BYTES_MIN as usize <= READ_BYTES);

@@ -4,20 +4,17 @@
 //! Must hold: bytes go out in the order they were put in; a value in the middle of being sent stays pinned.
 
 use super::{
-    Pool, Stream, DEFER_BYTES_MAX, HELD_REST_COPY_BYTES, IOVEC_MAX, OUTPUT_HIGH_BYTES,
-    SEGMENT_BYTES_MAX, SEND_TURN_BYTES,
+    Pool, Stream, HELD_REST_COPY_BYTES, IOVEC_MAX, OUTPUT_HIGH_BYTES, SEGMENT_BYTES_MAX,
+    SEND_TURN_BYTES,
 };
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::ops::Range;
 use thermocline::Guard;
 
-/// The worker's reply buffer. Between connections it holds nothing but replies that were put off.
+/// The worker's reply buffer. Empty between connections.
 #[derive(Default)]
 pub struct Out {
     pub bytes: Vec<u8>,
-    /// Where the replies of the connection whose turn it is begin; before it lies what was put off.
-    base: usize,
     /// Values to be sent from the cache's memory, each after so many bytes of `bytes`.
     held: Vec<(usize, Guard)>,
     held_bytes: usize,
@@ -51,58 +48,11 @@ impl Out {
     /// Time to write before more is answered.
     #[inline]
     pub fn is_high(&self) -> bool {
-        self.bytes.len() - self.base + self.held_bytes >= OUTPUT_HIGH_BYTES
+        self.bytes.len() + self.held_bytes >= OUTPUT_HIGH_BYTES
     }
 
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() == self.base && self.held.is_empty()
-    }
-
-    /// Puts the replies off, if they are few; the part of the buffer they are.
-    pub fn defer(&mut self) -> Option<Range<usize>> {
-        let few = self.held.is_empty() && self.bytes.len() - self.base <= DEFER_BYTES_MAX;
-        let few = few && !self.is_empty();
-        few.then(|| {
-            let part = self.base..self.bytes.len();
-            self.base = part.end;
-            part
-        })
-    }
-
-    /// Writes replies that were put off. What the socket does not take comes back as a backlog.
-    pub fn send_deferred(
-        &self,
-        part: Range<usize>,
-        stream: &mut Stream,
-        written: &mut u64,
-    ) -> io::Result<Option<Backlog>> {
-        let mut unsent = &self.bytes[part];
-        while !unsent.is_empty() {
-            match stream.write(unsent) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    *written += n as u64;
-                    unsent = &unsent[n..];
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let mut backlog = Backlog {
-                        blocked: true,
-                        ..Backlog::default()
-                    };
-                    backlog.push_bytes(unsent);
-                    return Ok(Some(backlog));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
-    }
-
-    /// All that was put off has been written.
-    pub fn forget_deferred(&mut self) {
-        self.bytes.drain(..self.base);
-        self.base = 0;
+        self.bytes.is_empty() && self.held.is_empty()
     }
 
     /// Writes as much as the socket takes, and as one turn allows. What is left comes back as a backlog.
@@ -112,7 +62,7 @@ impl Out {
         pool: &Pool,
         written: &mut u64,
     ) -> io::Result<Option<Backlog>> {
-        let total = self.bytes.len() - self.base + self.held_bytes;
+        let total = self.bytes.len() + self.held_bytes;
         let mut sent = 0;
         let result = loop {
             if sent == total {
@@ -140,12 +90,12 @@ impl Out {
     fn write(&self, stream: &mut Stream, sent: usize) -> io::Result<usize> {
         let most = SEND_TURN_BYTES.saturating_sub(sent);
         if self.held.is_empty() {
-            let unsent = &self.bytes[self.base + sent..];
+            let unsent = &self.bytes[sent..];
             return stream.write(&unsent[..unsent.len().min(most)]);
         }
         let mut slices = [IoSlice::new(&[]); IOVEC_MAX];
         let mut gather = Gather::new(&mut slices, sent, most);
-        let mut from = self.base;
+        let mut from = 0;
         for (at, guard) in &self.held {
             gather.add(&self.bytes[from..*at]);
             guard.chunks().for_each(|chunk| gather.add(chunk));
@@ -162,7 +112,7 @@ impl Out {
             blocked,
             ..Backlog::default()
         };
-        let mut from = self.base;
+        let mut from = 0;
         for (at, guard) in self.held.drain(..) {
             backlog.push_bytes(&self.bytes[from..at]);
             backlog.push_held(guard);
@@ -177,7 +127,7 @@ impl Out {
     }
 
     pub fn clear(&mut self) {
-        self.bytes.truncate(self.base);
+        self.bytes.clear();
         self.held.clear();
         self.held_bytes = 0;
         // One huge reply must not be kept for ever.

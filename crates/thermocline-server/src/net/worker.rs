@@ -7,7 +7,7 @@
 
 use super::connection::{Connection, Wanted};
 use super::desk::{Desk, Fate};
-use super::{Charge, Registry, Seen, Stream, Talk, DEFER_MAX, STALLED_SECONDS};
+use super::{Charge, Registry, Seen, Stream, Talk, STALLED_SECONDS};
 use crate::command::Conversation;
 use crate::shared::{Shared, Stop};
 use mio::event::Event;
@@ -15,7 +15,6 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -63,8 +62,6 @@ pub struct Worker {
     desk: Desk,
     /// Connections with work left that waits for nothing but their turn.
     again: VecDeque<usize>,
-    /// Replies put off: whose, and which part of the reply buffer.
-    deferred: Vec<(usize, Range<usize>)>,
     now_s: u32,
     draining: bool,
 }
@@ -83,7 +80,6 @@ impl Worker {
             connections: Slab::new(),
             desk: Desk::new(conversation),
             again: VecDeque::new(),
-            deferred: Vec::with_capacity(DEFER_MAX),
             now_s: 0,
             draining: false,
         })
@@ -105,9 +101,7 @@ impl Worker {
             for event in &events {
                 self.take(event);
             }
-            self.send_deferred();
             self.run_queue();
-            self.send_deferred();
             if self.stops() {
                 return Ok(self.connections.len());
             }
@@ -221,43 +215,6 @@ impl Worker {
             .desk
             .turn(connection, self.now_s)
             .unwrap_or(Fate::Close);
-        if let Some(part) = self.desk.deferred.take() {
-            self.deferred.push((token, part));
-            if self.deferred.len() >= DEFER_MAX {
-                self.settle(token, fate);
-                return self.send_deferred();
-            }
-        }
-        self.settle(token, fate);
-    }
-
-    /// Writes the replies that were put off.
-    fn send_deferred(&mut self) {
-        if self.deferred.is_empty() {
-            return;
-        }
-        let mut deferred = std::mem::take(&mut self.deferred);
-        for (token, part) in deferred.drain(..) {
-            let Some(connection) = self.connections.get_mut(token) else {
-                continue;
-            };
-            let fate = self
-                .desk
-                .send_deferred(connection, part)
-                .unwrap_or(Fate::Close);
-            if fate == Fate::Close || connection.backlog.is_some() {
-                self.settle(token, fate);
-            }
-        }
-        self.deferred = deferred;
-        self.desk.conversation.out.forget_deferred();
-    }
-
-    /// After a turn: what the connection holds now, and whether it goes on, waits or closes.
-    fn settle(&mut self, token: usize, fate: Fate) {
-        let Some(connection) = self.connections.get_mut(token) else {
-            return;
-        };
         let blocked = connection.is_blocked();
         if connection.seen.blocked.load(Relaxed) != blocked {
             connection.seen.blocked.store(blocked, Relaxed);
@@ -301,8 +258,6 @@ impl Worker {
         let Some(mut connection) = self.connections.try_remove(token) else {
             return;
         };
-        // Its place may be another's before they are written.
-        self.deferred.retain(|(other, _)| *other != token);
         // Closing the descriptor would do, but a failing deregistration is worth nothing to anybody.
         let _closed_anyway = self.poll.registry().deregister(&mut connection.stream);
         self.shared
@@ -362,7 +317,6 @@ impl Worker {
     /// Whatever has been sent to us by now is still answered.
     fn begin_drain(&mut self) {
         self.draining = true;
-        self.desk.may_defer = false;
         let tokens: Vec<usize> = self.connections.iter().map(|(token, _)| token).collect();
         for token in tokens {
             if let Some(connection) = self.connections.get_mut(token) {
