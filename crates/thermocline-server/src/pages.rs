@@ -15,6 +15,9 @@ pub fn describe(pages: &Pages) -> String {
     if pages.mode != pages.asked {
         text += &format!(" ({} was asked for)", pages.asked.name());
     }
+    if pages.extent_use != thermocline::ExtentUse::Compound {
+        text += &format!("; extents in {} use", pages.extent_use.name());
+    }
     if let Some(note) = &pages.note {
         text += &format!("; {note}");
     }
@@ -98,6 +101,16 @@ pub fn rows(pages: &Pages) -> Vec<Row> {
             "pages_ordinary_bytes",
             "Ordinary memory because the hugetlb pool was empty.",
             number(pages.ordinary_bytes),
+        ),
+        (
+            "pages_broken_extents",
+            "Extents of which dead parts were given back (extent_use = team).",
+            number(pages.broken_extents),
+        ),
+        (
+            "pages_broken_bytes",
+            "Bytes of these parts, charged no more.",
+            number(pages.broken_bytes),
         ),
     ]
 }

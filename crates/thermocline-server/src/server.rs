@@ -261,6 +261,7 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
     config.memory_max = settings.memory_max;
     config.reserved_bytes = reserve.bytes();
     config.page_mode = settings.page_mode;
+    config.extent_use = settings.extent_use;
     config.memory_dir = settings.memory_dir.clone();
     config.memory_lock = settings.memory_lock;
     config.numa = settings.numa.clone();
@@ -341,7 +342,8 @@ impl Server {
             ),
         ];
         lines.extend(
-            warm::describe(self.shared.cache.start()).map(|start| format!("start {start}")),
+            warm::describe(self.shared.cache.start(), settings)
+                .map(|start| format!("start {start}")),
         );
         lines
     }

@@ -39,11 +39,12 @@ pub fn keep(mut shared: Arc<Shared>) {
     tracing::warn!("memory is not kept: the cache is still in use; the next start is cold");
 }
 
-/// How the cache came to its contents, for banner and statistics. None: nothing to tell of a new cache.
-pub fn describe(start: &Start) -> Option<String> {
+/// How the cache came to its contents, for banner and statistics. None: without a memory file there is nothing to tell.
+pub fn describe(start: &Start, settings: &Settings) -> Option<String> {
     match start {
         Start::ColdBecause(why) => Some(format!("cold: the memory file is of no use: {why}")),
         Start::Warm { items, ms } => Some(format!("warm: {items} items taken over in {ms} ms")),
+        _ if settings.memory_dir.is_some() => Some("cold: the memory file is new".into()),
         _ => None,
     }
 }

@@ -65,7 +65,7 @@ fn a_stopped_server_is_warm_again_and_a_killed_one_is_not() {
     let directory = Directory(path);
     let mut server = start(&directory.0);
     let mut client = server.connect();
-    assert_eq!(start_line(&mut client), "none");
+    assert_eq!(start_line(&mut client), "cold: the memory file is new");
     for n in 0..5000 {
         client.send(format!("set key{n} 7 0 10 noreply\r\nvalue{n:05}\r\n"));
     }

@@ -52,6 +52,47 @@ pub(crate) const SHRINK_AFTER: Duration = Duration::from_secs(1);
 
 pub use crate::mem::{Numa, PageBytes, PageMode, PAGE_MODES};
 
+/// How the 2 MiB extents are used: the two designs of huge pages behind shared memory, to compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum ExtentUse {
+    /// Filled, emptied and given back whole: huge pages stay whole.
+    #[default]
+    Compound,
+    /// Runs of dead bytes (4 KiB and more) go back to the system while the rest of their extent is in use, and are no
+    /// longer charged; the extent is broken until it is emptied, or made whole in the background when memory is plenty.
+    Team,
+    /// The same with runs of 64 KiB and more: fewer calls, fewer broken extents.
+    Team64K,
+}
+
+/// The uses with the names they bear in settings.
+pub const EXTENT_USES: [(&str, ExtentUse); 3] = [
+    ("compound", ExtentUse::Compound),
+    ("team", ExtentUse::Team),
+    ("team-64k", ExtentUse::Team64K),
+];
+
+impl ExtentUse {
+    /// The name it bears in settings.
+    pub fn name(self) -> &'static str {
+        let found = EXTENT_USES
+            .iter()
+            .find(|(_, extent_use)| *extent_use == self);
+        found.map_or("unknown", |(name, _)| name)
+    }
+
+    /// Shortest run that is given back, bytes.
+    pub(crate) fn run_bytes(self) -> Option<usize> {
+        match self {
+            ExtentUse::Compound => None,
+            _ if cfg!(shuttle) => Some(64),
+            ExtentUse::Team => Some(4 << 10),
+            ExtentUse::Team64K => Some(64 << 10),
+        }
+    }
+}
+
 /// Share of the time that collapsing pages may take, percent, unless asked otherwise.
 const COLLAPSE_PERCENT: u32 = 2;
 
@@ -160,6 +201,8 @@ pub struct Config {
     pub reserved_bytes: u64,
     /// Pages asked for; `Cache::pages` says what was got.
     pub page_mode: PageMode,
+    /// Whether extents are given back only whole, or in parts too. Not with pages of a hugetlb pool.
+    pub extent_use: ExtentUse,
     /// Whether what leaves the hot tier is compressed before it is dropped.
     pub compress: CompressMode,
     /// What serving a miss takes, where it is known; else it is measured: a loader's time, or the time from a
@@ -230,6 +273,7 @@ impl Config {
             memory_max: None,
             reserved_bytes: 0,
             page_mode: PageMode::default(),
+            extent_use: ExtentUse::default(),
             compress: CompressMode::default(),
             miss_cost: None,
             pressure_listener: None,

@@ -36,6 +36,10 @@ const SLACK_MAX: usize = 1020;
 const LONG_PREFIX: usize = 16;
 /// Fixed bytes of a chunk record: the long prefix, owner hash, chunk number, padding.
 pub(crate) const CHUNK_PREFIX: usize = LONG_PREFIX + 16;
+/// Bytes of a hole that stay: its header.
+pub(crate) const HOLE_PREFIX: usize = LONG_PREFIX;
+/// A filler of which pages were given back, as the kind byte has it.
+const HOLE: u32 = 4;
 pub(crate) const VERSION_MAX: u32 = 255;
 
 #[cfg(target_endian = "big")]

@@ -54,8 +54,8 @@ pub use compress::CompressMode;
 #[doc(hidden)]
 pub use config::Shape;
 pub use config::{
-    Cause, Config, Departure, Listener, Numa, PageBytes, PageMode, PressureListener, KEY_MAX,
-    MEMORY_MIN, PAGE_MODES,
+    Cause, Config, Departure, ExtentUse, Listener, Numa, PageBytes, PageMode, PressureListener,
+    EXTENT_USES, KEY_MAX, MEMORY_MIN, PAGE_MODES,
 };
 pub use curve::{CurvePoint, Estimate, MissRatioCurve};
 pub use entry::Entry;

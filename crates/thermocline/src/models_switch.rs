@@ -38,6 +38,10 @@ pub(crate) enum Mutant {
     NoLastWord,
     /// A load that has ended stays in the table.
     StaysListed,
+    /// Dead runs are given back while readers from before are still pinned.
+    ThinNoGrace,
+    /// Dead runs are given back while a guard holds their segment.
+    ThinHeld,
 }
 
 #[cfg(shuttle)]

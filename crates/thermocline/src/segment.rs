@@ -14,6 +14,7 @@
 //!
 //! Must hold: at most one state change at a time a segment; a Free segment has no slot pointing into it.
 
+mod broken;
 mod warm;
 
 use crate::expiry::ExpiringBytes;
@@ -53,6 +54,11 @@ pub(crate) struct Segment {
     sealed_epoch: AtomicU64,
     used: AtomicU32,
     dead: AtomicU32,
+    /// In team use: bytes of it that were given back, and how many were dead when it was last looked through.
+    released: AtomicU32,
+    looked: AtomicU32,
+    /// Times what was given back was brought back under live bytes: holes from before are whole.
+    mends: AtomicU32,
     /// Long writes under way: their bytes are being filled in without a pin.
     pub(crate) writers: AtomicU32,
     /// Guards that hold bytes of this segment without a pin.
@@ -72,6 +78,9 @@ impl Segment {
             sealed_epoch: AtomicU64::new(0),
             used: AtomicU32::new(0),
             dead: AtomicU32::new(0),
+            released: AtomicU32::new(0),
+            looked: AtomicU32::new(0),
+            mends: AtomicU32::new(0),
             writers: AtomicU32::new(0),
             holds: AtomicU32::new(0),
             expiring: ExpiringBytes::default(),
@@ -186,14 +195,19 @@ pub(crate) struct Segments {
     /// Lengths of the free list and of segments in use, for readers without the lock.
     free: AtomicU32,
     owned: AtomicU32,
+    /// Free segments whose memory was given back, of those that may be opened.
+    hollow: AtomicU32,
     /// Free budget that segments leave to others: the index, the ghosts.
     withheld_bytes: AtomicU64,
 }
 
 struct Books {
     free: Vec<SegmentId>,
-    /// How many segments of each extent are free.
+    /// Free ones whose memory was given back: charged and filled again before they are opened.
+    hollow: Vec<SegmentId>,
+    /// How many segments of each extent are free, and how many of these hollow.
     free_in_extent: Vec<u16>,
+    hollow_in_extent: Vec<u16>,
     /// An extent being emptied: nothing new is opened in it.
     emptying: Option<ExtentId>,
 }
@@ -201,10 +215,19 @@ struct Books {
 impl Books {
     /// Free segments that may be opened: not those of an extent that is being emptied.
     fn usable(&self) -> usize {
+        let kept = self.emptying.map_or(0, |extent| {
+            let n = extent.0 as usize;
+            self.free_in_extent[n] - self.hollow_in_extent[n]
+        });
+        self.free.len() - kept as usize
+    }
+
+    /// Hollow segments that may be filled again.
+    fn fillable(&self) -> usize {
         let kept = self
             .emptying
-            .map_or(0, |extent| self.free_in_extent[extent.0 as usize]);
-        self.free.len() - kept as usize
+            .map_or(0, |extent| self.hollow_in_extent[extent.0 as usize]);
+        self.hollow.len() - kept as usize
     }
 }
 
@@ -219,13 +242,16 @@ impl Segments {
             table: (0..count).map(|_| Segment::new()).collect(),
             books: Mutex::new(Books {
                 free: Vec::new(),
+                hollow: Vec::new(),
                 free_in_extent: vec![0; extents.capacity() as usize],
+                hollow_in_extent: vec![0; extents.capacity() as usize],
                 emptying: None,
             }),
             extents,
             next_birth: AtomicU64::new(first_birth),
             free: AtomicU32::new(0),
             owned: AtomicU32::new(0),
+            hollow: AtomicU32::new(0),
             withheld_bytes: AtomicU64::new(0),
         }
     }
@@ -311,6 +337,8 @@ impl Segments {
             .store(main | tier | generation, Ordering::Relaxed);
         segment.used.store(0, Ordering::Relaxed);
         segment.dead.store(0, Ordering::Relaxed);
+        segment.looked.store(0, Ordering::Relaxed);
+        segment.mends.store(0, Ordering::Relaxed);
         segment.expiring.reset(now_s);
         segment.birth.store(
             self.next_birth.fetch_add(1, Ordering::SeqCst),
@@ -323,7 +351,9 @@ impl Segments {
     fn take_free(&self, reserve: usize) -> Option<SegmentId> {
         let mut books = lock(&self.books);
         while books.usable() <= reserve {
-            self.add_extent(&mut books)?;
+            if !self.fill_hollow(&mut books) {
+                self.add_extent(&mut books)?;
+            }
         }
         let at = match books.emptying {
             None => books.free.len().checked_sub(1),
@@ -355,9 +385,11 @@ impl Segments {
             .extents
             .budget_free()
             .saturating_sub(self.withheld_bytes());
+        let hollow = self.could_fill(budget);
+        let budget = budget - (hollow * self.bytes) as u64;
         let extents = (budget / EXTENT_BYTES as u64).min(u64::from(self.extents.room()));
         let segments = (extents as usize + self.extents.warm() as usize) * self.per_extent();
-        segments.min(self.most.saturating_sub(self.owned()))
+        hollow + segments.min(self.most.saturating_sub(self.owned()))
     }
 
     /// Bytes that segments may still take: what the budget has left and what was touched ahead, within
@@ -365,7 +397,9 @@ impl Segments {
     pub(crate) fn room_bytes(&self) -> u64 {
         let unmade = self.most.saturating_sub(self.owned()) as u64;
         let warm = u64::from(self.extents.warm()) * EXTENT_BYTES as u64;
-        let left = self.extents.budget_free() + warm;
+        // What fills hollow segments is no room beside them: they count as owned.
+        let hollow = u64::from(self.hollow.load(Ordering::Relaxed)) * self.bytes as u64;
+        let left = self.extents.budget_free().saturating_sub(hollow) + warm;
         left.min(unmade.saturating_mul(self.bytes as u64))
     }
 
@@ -393,6 +427,8 @@ impl Segments {
 
     fn publish_lengths(&self, books: &Books) {
         self.free.store(books.usable() as u32, Ordering::Relaxed);
+        self.hollow
+            .store(books.fillable() as u32, Ordering::Relaxed);
     }
 
     fn extent_of(&self, id: SegmentId) -> ExtentId {
@@ -416,9 +452,22 @@ impl Segments {
         );
         segment.go(State::Condemned, State::Free);
         let mut books = lock(&self.books);
-        books.free.push(id);
-        books.free_in_extent[self.extent_of(id).0 as usize] += 1;
+        let extent = self.extent_of(id);
+        books.free_in_extent[extent.0 as usize] += 1;
+        if self.make_whole(id) {
+            books.free.push(id);
+        } else {
+            self.hollow_out(&mut books, id);
+        }
+        let empty = self.is_hollow(&books, extent);
+        if empty {
+            self.disown(&mut books, extent);
+        }
         self.publish_lengths(&books);
+        drop(books);
+        if empty {
+            self.extents.give_back(extent);
+        }
     }
 
     /// Gives one wholly free extent back to the budget. False when there is none.
@@ -436,17 +485,26 @@ impl Segments {
             let Some(extent) = whole.map(|n| ExtentId(n as u32)) else {
                 return false;
             };
-            books.free.retain(|&id| self.extent_of(id) != extent);
-            books.free_in_extent[extent.0 as usize] = 0;
-            if books.emptying == Some(extent) {
-                books.emptying = None;
-            }
-            self.owned.fetch_sub(per as u32, Ordering::Relaxed);
+            self.disown(&mut books, extent);
             self.publish_lengths(&books);
             extent
         };
         self.extents.give_back(extent);
         true
+    }
+
+    /// Takes an extent whose segments are all free out of the books.
+    fn disown(&self, books: &mut Books, extent: ExtentId) {
+        let n = extent.0 as usize;
+        books.free.retain(|&id| self.extent_of(id) != extent);
+        books.hollow.retain(|&id| self.extent_of(id) != extent);
+        (books.free_in_extent[n], books.hollow_in_extent[n]) = (0, 0);
+        self.forget_released(extent);
+        if books.emptying == Some(extent) {
+            books.emptying = None;
+        }
+        self.owned
+            .fetch_sub(self.per_extent() as u32, Ordering::Relaxed);
     }
 
     /// Chooses the extent that is nearest to being free, so that it can be emptied: nothing is opened
@@ -534,12 +592,12 @@ pub(crate) fn first_birth(now_ms: u64, segment_bytes: usize) -> u64 {
 }
 
 #[cfg(all(test, not(shuttle)))]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::mem::{Budget, Grain, Region};
     use std::sync::Arc;
 
-    fn segments(extents: usize, bytes: usize) -> (Segments, Arc<Budget>) {
+    pub(super) fn segments(extents: usize, bytes: usize) -> (Segments, Arc<Budget>) {
         let budget = Arc::new(Budget::new((extents * EXTENT_BYTES) as u64));
         let region = Region::reserve(2 * extents * EXTENT_BYTES, Grain::Items, false).unwrap();
         let extents = Extents::new(region, budget.clone());

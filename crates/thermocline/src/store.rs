@@ -53,6 +53,8 @@ pub(crate) struct Store {
     pub(crate) listener: Option<Listener>,
     pub(crate) marks: bool,
     pub(crate) idle_s: u32,
+    /// Shortest run of dead bytes that is given back before its segment, bytes; None: extents are used whole.
+    pub(crate) run_bytes: Option<usize>,
     pub(crate) curve: Option<Curve>,
     watch: Watch,
     /// One handle a core on the same table, so that inserts do not meet on one lock.
@@ -193,6 +195,7 @@ impl Store {
             idle_s: config
                 .time_to_idle
                 .map_or(0, |idle| idle.as_secs().clamp(1, u32::MAX as u64) as u32),
+            run_bytes: config.extent_use.run_bytes(),
             ghosts: (0..cores.max(1))
                 .map(|_| GhostHandle(RwLock::new(None)))
                 .collect(),

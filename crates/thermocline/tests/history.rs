@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use thermocline::{
-    Cache, Change, CompressMode, Config, Error, Expiry, NewValue, SetOptions, Stored,
+    Cache, Change, CompressMode, Config, Error, Expiry, ExtentUse, NewValue, SetOptions, Stored,
 };
 use torture::{bytes_of, Random};
 
@@ -441,6 +441,7 @@ fn config(memory: u64, random: &mut Random) -> Config {
     config.background = random.one_in(2);
     config.marks = random.one_in(2);
     config.threads = 1 + random.below(4) as usize;
+    config.extent_use = [ExtentUse::Compound, ExtentUse::Team][random.below(2) as usize];
     config.compress = [CompressMode::Off, CompressMode::On][random.below(2) as usize];
     config
 }

@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thermocline::{
-    Cache, Cause, Change, Clock, CompressMode, Config, Error, Expiry, Guard, Listener, Meta, Mode,
-    NewValue, ReadSink, SetOptions, Stored, Want, Writer,
+    Cache, Cause, Change, Clock, CompressMode, Config, Error, Expiry, ExtentUse, Guard, Listener,
+    Meta, Mode, NewValue, ReadSink, SetOptions, Stored, Want, Writer,
 };
 use torture::{bytes_of, text_of, Random};
 
@@ -129,6 +129,7 @@ impl Driver {
             events.push(departure.cause);
         }));
         let background = config.background;
+        config.extent_use = [ExtentUse::Compound, ExtentUse::Team][random.below(2) as usize];
         config.compress = [CompressMode::Off, CompressMode::On][random.below(2) as usize];
         let compresses = config.compress != CompressMode::Off;
         let cache = Cache::new(config).expect("a cache");

@@ -6,15 +6,22 @@ use crate::workload::STAMP_BYTES;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use thermocline::{Cache, Config, PageMode};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use thermocline::{Cache, Config, PageMode, Pages};
 
 /// What one measuring thread owns beside its two value buffers, bytes: a batch, two histograms, a stack.
 const THREAD_BYTES: u64 = 1 << 20;
 /// The harness without threads, bytes: the binary with every rival linked in, the runtime, the allocator.
 const HARNESS_BYTES: u64 = 8 << 20;
 
+/// Reading which pages there are makes the kernel walk the process's tables, 5 ms a GiB: no more often than this.
+const PAGES_EVERY: Duration = Duration::from_secs(10);
+
 pub struct Ours {
     cache: Cache,
+    /// Which pages there were when last asked.
+    pages: Mutex<Option<(Instant, Pages)>>,
     key_bytes: u64,
     keys: u64,
 }
@@ -43,9 +50,22 @@ impl Ours {
     pub fn with(config: Config) -> Result<Self> {
         Ok(Ours {
             cache: Cache::new(config).context("our engine refuses these settings")?,
+            pages: Mutex::default(),
             key_bytes: 0,
             keys: 0,
         })
+    }
+
+    fn pages(&self) -> Pages {
+        let mut last = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((at, pages)) if at.elapsed() < PAGES_EVERY => pages.clone(),
+            _ => {
+                let pages = self.cache.pages();
+                *last = Some((Instant::now(), pages.clone()));
+                pages
+            }
+        }
     }
 
     /// Key and value bytes of the items in the cache, by asking for each.
@@ -156,11 +176,27 @@ impl Engine for Ours {
             ("condemned_bytes", s.condemned_bytes),
             ("generation", s.generation),
         ];
+        // What the kernel says: beside each figure, which pages it was taken on.
+        let pages = self.cache.pages();
+        let bytes = pages.bytes.unwrap_or_default();
+        let pages = [
+            ("engine_AnonHugePages_bytes", bytes.anon_huge),
+            ("engine_ShmemPmdMapped_bytes", bytes.shmem_pmd_mapped),
+            ("engine_Hugetlb_bytes", bytes.hugetlb),
+            ("engine_pages_resident_bytes", bytes.resident),
+            ("engine_broken_extents", pages.broken_extents),
+            ("engine_broken_bytes", pages.broken_bytes),
+            ("engine_released_bytes_total", pages.released_bytes),
+            ("engine_mended_total", pages.mended),
+            ("engine_collapsed_total", pages.collapse.collapsed),
+        ]
+        .map(|(name, value)| (name.to_string(), value));
         let totals = totals.map(|(name, value)| (format!("engine_{name}_total"), value));
         let gauges = gauges.map(|(name, value)| (format!("engine_{name}"), value));
         totals
             .into_iter()
             .chain(gauges)
+            .chain(pages)
             .map(|(name, value)| (name, value as f64))
             .collect()
     }
@@ -168,8 +204,10 @@ impl Engine for Ours {
     fn facts(&self) -> BTreeMap<String, Value> {
         let mode = format!("{:?}", self.cache.page_mode()).to_lowercase();
         let item_size_max = self.cache.item_size_max();
+        let extent_use = self.cache.pages().extent_use.name();
         [
             ("page_mode".to_string(), Value::from(mode)),
+            ("extent_use".to_string(), Value::from(extent_use)),
             (
                 "item_size_max_bytes".to_string(),
                 Value::from(item_size_max),

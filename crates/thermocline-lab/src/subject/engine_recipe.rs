@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use thermocline::{Config, Objective, PageMode, ReclaimPolicy};
+use thermocline::{Config, Objective, ReclaimPolicy, EXTENT_USES, PAGE_MODES};
 
 /// The subject kinds this page reads.
 pub const KINDS: [(&str, Arm); 6] = [
@@ -142,9 +142,11 @@ fn ours(memory: u64, settings: &mut Settings) -> Result<Config> {
     if let Some(bytes) = settings.bytes("item_size_max")? {
         config.item_size_max = Some(bytes);
     }
-    let modes = [("base", PageMode::Base), ("thp", PageMode::Thp)];
-    if let Some(mode) = settings.choice("page_mode", &modes)? {
+    if let Some(mode) = settings.choice("page_mode", &PAGE_MODES)? {
         config.page_mode = mode;
+    }
+    if let Some(extent_use) = settings.choice("extent_use", &EXTENT_USES)? {
+        config.extent_use = extent_use;
     }
     let policies = ReclaimPolicy::ALL.map(|policy| (policy.name(), policy));
     if let Some(policy) = settings.choice("policy", &policies)? {

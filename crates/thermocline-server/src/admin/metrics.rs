@@ -90,6 +90,16 @@ fn process(out: &mut Text, shared: &Shared) {
     }
     collapse(out, &pages.collapse);
     out.counter(
+        "pages_released_bytes",
+        "Dead bytes given back before their extent (extent_use = team).",
+        pages.released_bytes,
+    );
+    out.counter(
+        "pages_mended",
+        "Times a broken extent became whole again.",
+        pages.mended,
+    );
+    out.counter(
         "pages_refusals",
         "Times the memory file's file system was full.",
         pages.refusals,

@@ -51,6 +51,7 @@ pub struct Settings {
     /// Give memory back under pressure.
     pub pressure: bool,
     pub page_mode: PageMode,
+    pub extent_use: thermocline::ExtentUse,
     pub compress: thermocline::CompressMode,
     /// The directory of the memory file, for `shmem`.
     pub memory_dir: Option<PathBuf>,
@@ -115,6 +116,7 @@ impl Default for Settings {
             memory_min: None,
             pressure: true,
             page_mode: PageMode::Auto,
+            extent_use: thermocline::ExtentUse::Compound,
             memory_dir: None,
             memory_lock: false,
             numa: Numa::Default,

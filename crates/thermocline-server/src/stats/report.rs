@@ -293,7 +293,7 @@ pub fn pages(shared: &Shared) -> Lines {
     if let Some(note) = &pages.note {
         line(&mut lines, "page_mode_note", note);
     }
-    if let Some(start) = crate::warm::describe(shared.cache.start()) {
+    if let Some(start) = crate::warm::describe(shared.cache.start(), &shared.settings) {
         line(&mut lines, "start", start);
     }
     for (name, _, value) in crate::pages::rows(&pages) {
@@ -302,6 +302,9 @@ pub fn pages(shared: &Shared) -> Lines {
             None => line(&mut lines, name, value as u64),
         }
     }
+    line(&mut lines, "extent_use", pages.extent_use.name());
+    line(&mut lines, "pages_released_bytes", pages.released_bytes);
+    line(&mut lines, "pages_mended", pages.mended);
     line(&mut lines, "pages_collapsed", pages.collapse.collapsed);
     line(&mut lines, "pages_collapse_failed", pages.collapse.failed);
     line(

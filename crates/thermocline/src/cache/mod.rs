@@ -82,6 +82,7 @@ pub(crate) struct Inner {
     page_mode_asked: crate::config::PageMode,
     page_mode: crate::config::PageMode,
     page_note: Option<String>,
+    extent_use: crate::config::ExtentUse,
     pub(super) start: Start,
     identity: Option<crate::mem::kept::Identity>,
     regions_bytes: u64,
@@ -138,7 +139,13 @@ impl Cache {
 impl Cache {
     /// A cache of 16 segments of 1 KiB and an index of two units, without a thread: for the models.
     pub(crate) fn for_models() -> Cache {
+        Cache::for_models_of(crate::config::ExtentUse::Compound)
+    }
+
+    /// The same with its extents used so.
+    pub(crate) fn for_models_of(extent_use: crate::config::ExtentUse) -> Cache {
         let mut config = Config::new(crate::config::MEMORY_MIN);
+        config.extent_use = extent_use;
         config.clock = crate::Clock::manual(1_800_000_000_000);
         config.threads = 1;
         config.curve = false;
@@ -178,6 +185,7 @@ impl Cache {
             page_mode_asked: config.page_mode,
             page_mode: config.page_mode,
             page_note: None,
+            extent_use: config.extent_use,
             start: Start::Cold,
             identity: None,
             regions_bytes: 0,
@@ -250,6 +258,7 @@ impl Inner {
             page_mode_asked: config.page_mode,
             page_mode: backings.mode,
             page_note: backings.note.clone(),
+            extent_use: config.extent_use,
             start: backings.start.clone(),
             identity: backings.identity,
             regions_bytes: backings.regions_bytes,

@@ -3,7 +3,7 @@
 use super::{Cache, Inner, Start};
 use crate::collapse::{CollapseStats, Spans};
 use crate::compress::CompressMode;
-use crate::config::{Config, Numa, PageBytes, PageMode};
+use crate::config::{Config, ExtentUse, Numa, PageBytes, PageMode};
 use crate::error::Error;
 use crate::index::Geometry;
 use crate::mem::kept::{self, Identity};
@@ -36,6 +36,16 @@ pub struct Pages {
     pub refusals: u64,
     /// What making pages huge in the background has come to.
     pub collapse: CollapseStats,
+    /// How extents are used.
+    pub extent_use: ExtentUse,
+    /// Extents of which parts were given back (`ExtentUse::Team`), and bytes of these parts.
+    pub broken_extents: u64,
+    /// See `broken_extents`.
+    pub broken_bytes: u64,
+    /// Bytes given back in parts since the start.
+    pub released_bytes: u64,
+    /// Times a broken extent was made whole again.
+    pub mended: u64,
 }
 
 /// What the regions of a new cache are mapped from.
@@ -55,9 +65,17 @@ pub(super) struct Backings {
 
 impl Backings {
     pub(super) fn new(config: &Config, seed: u64) -> Result<Backings, Error> {
-        let chosen = match config.page_mode {
-            PageMode::Base => choose(PageMode::Base, &Machine::default(), config.cache_bytes()),
-            mode => choose(mode, &Machine::read(Path::new("/")), config.cache_bytes()),
+        let whole = config.extent_use == ExtentUse::Compound;
+        let chosen = match (config.page_mode, whole) {
+            (PageMode::Base, _) => {
+                choose(PageMode::Base, &Machine::default(), config.cache_bytes())
+            }
+            (PageMode::Auto, false) => choose(
+                PageMode::Auto,
+                &Machine::read(Path::new("/")).without_pools(),
+                config.cache_bytes(),
+            ),
+            (mode, _) => choose(mode, &Machine::read(Path::new("/")), config.cache_bytes()),
         };
         let chosen = chosen.map_err(Error::Config)?;
         let item_bytes = item_bytes(config, chosen.mode);
@@ -66,6 +84,10 @@ impl Backings {
             PageMode::Shmem => Some(Arc::new(memory_file(config)?)),
             _ => None,
         };
+        let pooled = file.as_ref().is_some_and(|file| file.is_hugetlb);
+        if !whole && pooled {
+            return Err(not_in_parts(config.extent_use, "memory_dir on hugetlbfs"));
+        }
         let mut items = Backing::of(chosen.mode, file.clone());
         items.lock = config.memory_lock;
         items.numa = config.numa.clone();
@@ -86,17 +108,23 @@ impl Backings {
             file,
             books: None,
         };
-        backings.look(config.seed)?;
+        backings.look(config)?;
         Ok(backings)
     }
 
     /// Whether the memory file holds what another process kept for us.
-    fn look(&mut self, seed: Option<u64>) -> Result<(), Error> {
+    fn look(&mut self, config: &Config) -> Result<(), Error> {
+        if config.memory_dir.is_some() && self.identity.is_none() {
+            self.start = Start::ColdBecause(
+                "a cache that compresses is not kept, for its dictionaries are not (compress = off)"
+                    .into(),
+            );
+        }
         let (Some(file), Some(identity)) = (&self.file, &self.identity) else {
             return Ok(());
         };
         let header = self.items.at_start();
-        match kept::find(&header, file, self.regions_bytes, identity, seed)? {
+        match kept::find(&header, file, self.regions_bytes, identity, config.seed)? {
             kept::Found::Nothing => {}
             kept::Found::Useless(why) => self.start = Start::ColdBecause(why),
             kept::Found::Books { books, seed } => self.books = Some((books, seed)),
@@ -156,6 +184,13 @@ fn memory_file(config: &Config) -> Result<MemoryFile, Error> {
     Ok(file)
 }
 
+fn not_in_parts(extent_use: ExtentUse, with: &str) -> Error {
+    Error::Config(format!(
+        "extent_use = {}: pages of a hugetlb pool are given back whole or not at all: extent_use = compound, or not {with}",
+        extent_use.name()
+    ))
+}
+
 /// Takes all pages of memory that comes in larger pieces than extents.
 pub(super) fn take_whole_pages(extents: &Extents) -> bool {
     extents.gives_back()
@@ -181,6 +216,11 @@ impl Config {
                 self.page_mode.name()
             ));
         }
+        let pooled = matches!(self.page_mode, PageMode::Hugetlb2M | PageMode::Hugetlb1G);
+        if pooled && self.extent_use != ExtentUse::Compound {
+            let with = format!("page_mode = {}", self.page_mode.name());
+            return Err(not_in_parts(self.extent_use, &with));
+        }
         if self.page_mode == PageMode::Hugetlb1G && self.numa != Numa::Default {
             return wrong("numa: not with page_mode = hugetlb-1g".into());
         }
@@ -200,6 +240,9 @@ impl Cache {
     pub fn pages(&self) -> Pages {
         let inner = &self.inner;
         let spans = inner.spans();
+        let items = inner.store.segments.extents();
+        let broken = items.broken_ids();
+        let (released_bytes, mended) = items.parted();
         let ranges = spans.map(|extents| extents.region().address_range());
         Pages {
             asked: inner.page_mode_asked,
@@ -212,6 +255,11 @@ impl Cache {
                 .sum(),
             refusals: spans.iter().map(|extents| extents.refusals()).sum(),
             collapse: inner.collapses.stats(),
+            extent_use: inner.extent_use,
+            broken_extents: broken.len() as u64,
+            broken_bytes: broken.iter().map(|&(_, bytes)| bytes as u64).sum(),
+            released_bytes,
+            mended,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     field_bytes, key_at, key_end, shape_of, token_bit, Fields, Header, Item, Kind, Measured,
-    Record, LONG_PREFIX, PLAIN_MAX, SLACK_MAX, VERSION_MAX,
+    Record, HOLE, HOLE_PREFIX, LONG_PREFIX, PLAIN_MAX, SLACK_MAX, VERSION_MAX,
 };
 use crate::models_switch::{mutant, Mutant};
 use crate::sync::Ordering;
@@ -201,14 +201,32 @@ impl Item<'_> {
                 Ordering::Release,
             );
         } else {
-            self.region
-                .u32(self.at + 4)
-                .store(reserved as u32 / 4, Ordering::Relaxed);
-            self.region.u32(self.at + 8).store(0, Ordering::Relaxed);
-            self.region
-                .u32(self.at + 12)
-                .store((Kind::Filler as u32) << 8, Ordering::Relaxed);
-            self.word().store(0, Ordering::Release);
+            self.write_long_filler(reserved, Kind::Filler as u32, 0);
         }
+    }
+
+    fn write_long_filler(&self, reserved: usize, kind: u32, stamp: u32) {
+        self.region
+            .u32(self.at + 4)
+            .store(reserved as u32 / 4, Ordering::Relaxed);
+        self.region.u32(self.at + 8).store(stamp, Ordering::Relaxed);
+        self.region
+            .u32(self.at + 12)
+            .store(kind << 8, Ordering::Relaxed);
+        self.word().store(0, Ordering::Release);
+    }
+
+    /// Makes `reserved` dead bytes a filler whose whole pages, from `HOLE_PREFIX` on, are given back; they are until
+    /// their segment's next mending.
+    pub(crate) fn write_hole(&self, reserved: usize, mends: u32) {
+        debug_assert!(reserved > HOLE_PREFIX && reserved % 4 == 0);
+        self.write_long_filler(reserved, HOLE, mends);
+    }
+
+    /// Whether it is such a filler, not mended since.
+    pub(crate) fn is_hole(&self, mends: u32) -> bool {
+        self.header().is_long()
+            && self.region.u32(self.at + 8).load(Ordering::Relaxed) == mends
+            && self.region.u32(self.at + 12).load(Ordering::Relaxed) >> 8 & 0xFF == HOLE
     }
 }

@@ -8,13 +8,17 @@
 //! pages are larger than an extent (1 GiB) all extents of a page are charged together, wait in `warm`, and
 //! stay charged for good.
 //!
+//! In team use parts of a taken extent may be given back before the whole: `broken`.
+//!
 //! Memory that a pool or a file may not have (`Backing::must_ask`) is asked for when it is charged; what the
 //! pool has not got is ordinary memory, what the file system has not got is refused for a moment.
+
+mod broken;
 
 use super::os::monotonic_ms;
 use super::{Budget, Region};
 use crate::sync::{lock, AtomicBool, AtomicU32, Mutex, Ordering};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicU8};
 use std::sync::Arc;
 
@@ -46,6 +50,8 @@ mod page {
     pub(super) const HUGE: u8 = 3;
     /// Given back while it was being made huge: whoever does that gives it back.
     pub(super) const GOING: u8 = 4;
+    /// Parts of it were given back: charged without them, and not to be made huge.
+    pub(super) const BROKEN: u8 = 5;
 }
 
 /// What came of making an extent huge.
@@ -75,6 +81,10 @@ pub(crate) struct Extents {
     /// Extents of ordinary memory, because the pool was empty; and times nothing at all was to be had.
     ordinary: AtomicU32,
     refusals: AtomicU64,
+    /// Of extents broken: how many there are, bytes given back in parts, and times one became whole again.
+    broken: AtomicU32,
+    released_bytes: AtomicU64,
+    mended: AtomicU64,
 }
 
 struct Books {
@@ -87,6 +97,8 @@ struct Books {
     warm: Vec<ExtentId>,
     /// Extents that are ordinary memory in a region of the pool's.
     ordinary: BTreeSet<ExtentId>,
+    /// Bytes given back of extents that are in use.
+    missing: BTreeMap<ExtentId, u32>,
 }
 
 impl Extents {
@@ -102,6 +114,7 @@ impl Extents {
                 fresh: 0,
                 warm: Vec::new(),
                 ordinary: BTreeSet::new(),
+                missing: BTreeMap::new(),
             }),
             taken: AtomicU32::new(0),
             warm: AtomicU32::new(0),
@@ -109,6 +122,9 @@ impl Extents {
             refused_until_ms: AtomicU64::new(0),
             ordinary: AtomicU32::new(0),
             refusals: AtomicU64::new(0),
+            broken: AtomicU32::new(0),
+            released_bytes: AtomicU64::new(0),
+            mended: AtomicU64::new(0),
         }
     }
 
@@ -143,15 +159,30 @@ impl Extents {
 
     /// Extents the address space could still give; 0 while the file system is full.
     pub(crate) fn room(&self) -> u32 {
-        let until = self.refused_until_ms.load(Ordering::Relaxed);
-        if until != 0 {
-            if monotonic_ms() < until {
-                return 0;
-            }
-            self.refused_until_ms.store(0, Ordering::Relaxed);
+        if self.is_refused() {
+            return 0;
         }
         let left = self.capacity() - self.taken();
         left / self.page_extents * self.page_extents
+    }
+
+    /// Whether the file system said a moment ago that it is full.
+    pub(crate) fn is_refused(&self) -> bool {
+        let until = self.refused_until_ms.load(Ordering::Relaxed);
+        if until == 0 {
+            return false;
+        }
+        let refused = monotonic_ms() < until;
+        if !refused {
+            self.refused_until_ms.store(0, Ordering::Relaxed);
+        }
+        refused
+    }
+
+    fn refuse(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        let until = monotonic_ms() + REFUSED_MS;
+        self.refused_until_ms.store(until, Ordering::Relaxed);
     }
 
     /// Whether memory goes back to the system at all.
@@ -244,9 +275,7 @@ impl Extents {
                 .fetch_add(self.page_extents, Ordering::Relaxed);
             return true;
         }
-        self.refusals.fetch_add(1, Ordering::Relaxed);
-        let until = monotonic_ms() + REFUSED_MS;
-        self.refused_until_ms.store(until, Ordering::Relaxed);
+        self.refuse();
         false
     }
 
@@ -339,8 +368,9 @@ impl Extents {
         }
         self.taken.fetch_sub(1, Ordering::Relaxed);
         books.returned.insert(extent);
+        let missing = self.forget_missing(&mut books, extent);
         drop(books);
-        self.budget.uncharge(EXTENT_BYTES as u64);
+        self.budget.uncharge(EXTENT_BYTES as u64 - missing);
     }
 
     /// The extents that are charged.

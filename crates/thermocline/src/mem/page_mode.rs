@@ -88,6 +88,15 @@ impl Machine {
         }
     }
 
+    /// The same machine if it had no pools.
+    pub(crate) fn without_pools(self) -> Machine {
+        Machine {
+            pool_2m: HugePool::default(),
+            pool_1g: HugePool::default(),
+            ..self
+        }
+    }
+
     fn has_thp(&self) -> bool {
         matches!(self.thp.as_deref(), Some("always" | "madvise"))
     }

@@ -342,6 +342,9 @@ mod modelled {
                     word.store(0, Relaxed);
                 }
             }
+            for word in (offset..offset + len).step_by(8) {
+                self.words64[word / 8].store(0, Relaxed);
+            }
         }
     }
 }

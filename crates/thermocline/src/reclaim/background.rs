@@ -158,6 +158,8 @@ fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
         // Units overfill for want of a slab: bring an extent before a writer has to.
         reclaim.make_extent(store);
     }
+    reclaim.thin_out(store);
+    reclaim.mend(store);
     store.index.trim();
     store.refresh_capacity();
     reclaim.fit_ghosts(store);

@@ -234,8 +234,9 @@ impl Reclaim {
             Candidate {
                 segment: id.0,
                 pool: segment.pool(),
-                used_bytes: segment.used() as u64,
-                dead_bytes: segment.dead() as u64,
+                // What was given back already is no gain.
+                used_bytes: (segment.used() - segment.dead() + segment.dead_there()) as u64,
+                dead_bytes: segment.dead_there() as u64,
                 expired_bytes: if gone {
                     segment.live() as u64
                 } else {

@@ -279,7 +279,7 @@ impl Drain {
     /// Whether a slot still points here; fills in counter and state.
     fn is_live(&self, store: &Store, entry: &mut Entry) -> bool {
         if entry.what == What::Chunk {
-            return owner_of(store, entry).is_some_and(|(counter, owner)| {
+            return owner_of(store, entry.hash, entry.place).is_some_and(|(counter, owner)| {
                 entry.counter = self.counter_of_chunk(store, counter, owner) as u8;
                 true
             });
@@ -318,7 +318,7 @@ impl Drain {
         }
         // A hit since the gathering counts.
         let counter = match entry.what {
-            What::Chunk => owner_of(store, &entry)
+            What::Chunk => owner_of(store, entry.hash, entry.place)
                 .map(|(counter, owner)| self.counter_of_chunk(store, counter, owner)),
             _ => store.index.counter_of(entry.hash, entry.place),
         };
@@ -468,7 +468,7 @@ impl Drain {
         ghost: bool,
     ) {
         let (hash, place) = match entry.what {
-            What::Chunk => match owner_of(store, &entry) {
+            What::Chunk => match owner_of(store, entry.hash, entry.place) {
                 Some((_, owner)) => (entry.hash, owner),
                 None => return,
             },
@@ -518,9 +518,9 @@ fn age_item(store: &Store, entry: Entry, clears: bool) {
 }
 
 /// The live owner of a chunk: its counter and place.
-fn owner_of(store: &Store, chunk: &Entry) -> Option<(u32, Place)> {
-    let (_, number) = store.item(chunk.place).chunk_owner();
-    let found = store.index.find(chunk.hash, |place| {
+pub(super) fn owner_of(store: &Store, hash: u64, chunk: Place) -> Option<(u32, Place)> {
+    let (_, number) = store.item(chunk).chunk_owner();
+    let found = store.index.find(hash, |place| {
         let seen = store.look(place);
         if mutant(Mutant::LockedHeadIsGone) && seen.header.locked() {
             return false;
@@ -530,7 +530,7 @@ fn owner_of(store: &Store, chunk: &Entry) -> Option<(u32, Place)> {
             && store
                 .chunk_word(&seen, number as usize)
                 .load(Ordering::Acquire)
-                == chunk.place.raw()
+                == chunk.raw()
     })?;
     Some((found.slot.counter(), found.slot.place()))
 }

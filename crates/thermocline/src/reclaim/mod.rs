@@ -14,6 +14,7 @@ mod choose;
 mod drain;
 mod free;
 mod moving;
+mod thin;
 mod tiers;
 mod warm;
 
@@ -95,9 +96,13 @@ struct Books {
     hot_gave_last: bool,
     condemned: VecDeque<(SegmentId, u64)>,
     drain: Option<Drain>,
+    /// In team use: the segment whose dead runs are looked for.
+    thin: Option<thin::Thin>,
     gone: Vec<Gone>,
     /// Where the next look for candidates starts.
     candidate_at: usize,
+    /// The same of segments to be looked through.
+    thin_at: usize,
     /// Drains in a row that freed next to nothing: main is referenced all over.
     fruitless: u32,
     sealed_bytes: [u64; 2],
@@ -130,8 +135,10 @@ impl Reclaim {
                 hot_gave_last: false,
                 condemned: VecDeque::new(),
                 drain: None,
+                thin: None,
                 gone: Vec::new(),
                 candidate_at: 0,
+                thin_at: 0,
                 fruitless: 0,
                 sealed_bytes: [0; 2],
             }),
@@ -325,6 +332,10 @@ impl Reclaim {
     fn pass(&self, store: &Store, books: &mut Books, items: usize) -> Progress {
         self.queue_sealed(store, books);
         let freed = self.free_condemned(store, books);
+        let thins = books.drain.is_none() && (books.unhurried || !self.background);
+        if thins && self.thins(store) && self.thin(store, books, items) {
+            return Progress::Some;
+        }
         if books.drain.is_none() && !self.start(store, books) {
             return match freed {
                 true => Progress::Some,

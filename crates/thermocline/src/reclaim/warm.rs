@@ -16,6 +16,7 @@ impl Reclaim {
         }
         let mut books = lock(&self.books);
         self.queue_sealed(store, &mut books);
+        books.thin = None;
         if let Some(drain) = books.drain.take() {
             let segment = store.segment(drain.id());
             segment.stop_drain();

@@ -18,6 +18,8 @@ impl Segment {
         out.u64(self.birth());
         out.u32(self.used() as u32);
         out.u32(self.dead() as u32);
+        out.u32(self.released() as u32);
+        out.u32(self.mends());
         for word in self.expiring.words() {
             out.u32(word);
         }
@@ -27,10 +29,13 @@ impl Segment {
     fn read(&self, bytes: usize, from: &mut In<'_>) -> Option<()> {
         self.pool.store(from.u32()?, Ordering::Relaxed);
         self.birth.store(from.u64()?, Ordering::Relaxed);
-        let (used, dead) = (from.u32()?, from.u32()?);
-        if used as usize > bytes || dead > used {
+        let (used, dead, released) = (from.u32()?, from.u32()?, from.u32()?);
+        if used as usize > bytes || dead > used || released as usize >= bytes {
             return None;
         }
+        self.released.store(released, Ordering::Relaxed);
+        self.mends.store(from.u32()?, Ordering::Relaxed);
+        self.looked.store(dead, Ordering::Relaxed);
         self.used.store(used, Ordering::Relaxed);
         self.dead.store(dead, Ordering::Relaxed);
         let mut words = [0; WORDS];
@@ -51,6 +56,7 @@ impl Segments {
         out.u64(self.next_birth.load(Ordering::SeqCst));
         out.list(self.extents.taken_ids().into_iter());
         out.list(books.free.iter().map(|id| id.0));
+        out.list(books.hollow.iter().map(|id| id.0));
         let sealed: Vec<SegmentId> = self.in_state(State::Sealed).collect();
         out.u64(sealed.len() as u64);
         for id in sealed {
@@ -77,7 +83,17 @@ impl Segments {
             books.free.push(id);
             books.free_in_extent[self.extent_of(id).0 as usize] += 1;
         }
-        for _ in 0..from.count(24)? {
+        for id in from.ids(self.table.len())? {
+            let id = see(id)?;
+            let extent = self.extent_of(id).0 as usize;
+            books.hollow.push(id);
+            books.free_in_extent[extent] += 1;
+            books.hollow_in_extent[extent] += 1;
+            self.get(id)
+                .released
+                .store(self.bytes as u32, Ordering::Relaxed);
+        }
+        for _ in 0..from.count(32)? {
             let id = see(from.u32()?)?;
             let segment = self.get(id);
             segment.read(self.bytes, from)?;
@@ -92,6 +108,9 @@ impl Segments {
             .store((extents.len() * per) as u32, Ordering::Relaxed);
         self.publish_lengths(&books);
         self.extents.take_over(&extents);
+        let parts = (0..self.table.len() as u32).map(SegmentId);
+        self.extents
+            .take_over_broken(parts.map(|id| (self.extent_of(id), self.get(id).released())));
         Some(())
     }
 }
