@@ -5,6 +5,9 @@
 //!  ^                                        |  the limit was hit, or hardly any headroom: in larger steps
 //!  +--- quiet for CALM_MS, then grow a little every second, as long as headroom stays
 //! ```
+//! How large a step is follows from what memory is worth: what the miss-ratio curve says may go for less than a point of
+//! hit ratio goes fast, what costs more goes slowly. Nothing is slowed once it is critical.
+//!
 //! Owns the thresholds and the state between two looks. Reads no file, knows no clock and no cache: `sources` reads,
 //! the thread in `mod.rs` acts. What must hold: the target is never below the floor nor above the ceiling, and what
 //! has been asked back but is not back yet is not asked for twice.
@@ -25,6 +28,11 @@ const AVAILABLE_CRITICAL: u64 = 50;
 const STEP_MIN: u64 = 64;
 const STEP_TIGHT: u64 = 32;
 const STEP_CRITICAL: u64 = 6;
+/// The same for memory that costs less than a point of hit ratio.
+const CHEAP_TIGHT: u64 = 6;
+const CHEAP_CRITICAL: u64 = 3;
+/// A budget whose ceiling would bring so many points more grows twice as fast.
+const GAIN_POINTS: f64 = 1.0;
 /// Quiet this long before anything is taken again, ms; then a step of `STEP_MIN` every `GROW_MS`.
 const CALM_MS: u64 = 10_000;
 const GROW_MS: u64 = 1_000;
@@ -49,6 +57,10 @@ pub struct Reading {
     /// The machine's `MemAvailable` and `MemTotal`, bytes.
     pub available: Option<u64>,
     pub total: Option<u64>,
+    /// By the miss-ratio curve: bytes of the budget that go for less than a point of hit ratio, and the points that the
+    /// ceiling would bring more. None: there is no curve to go by.
+    pub spare: Option<u64>,
+    pub gain_points: Option<f64>,
     /// The kernel itself raised an alarm (a PSI trigger, a v1 pressure event) since the last look.
     pub alarm: bool,
 }
@@ -216,7 +228,7 @@ impl Controller {
         let since = *self.quiet_since.get_or_insert(now.now_ms);
         let rested = now.now_ms.saturating_sub(since) >= CALM_MS;
         let due = now.now_ms.saturating_sub(self.grew_ms) >= GROW_MS;
-        let step = (bounds.ceiling / STEP_MIN).max(EXTENT);
+        let step = growth(now, bounds);
         // A step must leave more free than what we act below, or we would breathe in and out.
         let room = scarce.is_none_or(|m| m.headroom > 2 * step);
         let grows = now.budget < bounds.ceiling && rested && due && room && !short;
@@ -231,19 +243,36 @@ impl Controller {
 /// What to have from now on under pressure: less by what is missing, but no more at once than a step.
 fn shrunk(now: &Reading, bounds: Bounds, level: Level, missing: u64) -> u64 {
     let coming = now.charged.saturating_sub(now.budget);
-    let share = if level == Level::Critical {
-        STEP_CRITICAL
-    } else {
-        STEP_TIGHT
-    };
     let least = (now.budget / STEP_MIN).max(EXTENT);
-    let most = (now.budget / share).max(least);
+    let most = most_at_once(now, level).max(least);
     if coming >= most {
         // As much as a step is still on its way.
         return now.budget;
     }
     let step = missing.saturating_sub(coming).clamp(least, most);
     now.budget.saturating_sub(step).max(bounds.floor)
+}
+
+/// The largest step down at one look, bytes. Tight: a 64th of what is dear, a 32nd where nothing is known, up to a sixth
+/// of what is cheap. Critical: a sixth, up to a third of what is cheap.
+fn most_at_once(now: &Reading, level: Level) -> u64 {
+    let (dear, unknown, cheap) = match level {
+        Level::Critical => (STEP_CRITICAL, STEP_CRITICAL, CHEAP_CRITICAL),
+        _ => (STEP_MIN, STEP_TIGHT, CHEAP_TIGHT),
+    };
+    match now.spare {
+        None => now.budget / unknown,
+        Some(spare) => spare.min(now.budget / cheap).max(now.budget / dear),
+    }
+}
+
+/// A step up, bytes.
+fn growth(now: &Reading, bounds: Bounds) -> u64 {
+    let step = (bounds.ceiling / STEP_MIN).max(EXTENT);
+    match now.gain_points {
+        Some(points) if points >= GAIN_POINTS => 2 * step,
+        _ => step,
+    }
 }
 
 fn judge(
@@ -307,6 +336,8 @@ fn promised(now: &Reading) -> u64 {
     now.budget.saturating_sub(now.charged)
 }
 
+const _: () = assert!(CHEAP_TIGHT < STEP_TIGHT && STEP_TIGHT < STEP_MIN);
+const _: () = assert!(CHEAP_CRITICAL < STEP_CRITICAL);
 const _: () = assert!(HEADROOM_WANTED < HEADROOM_TIGHT && HEADROOM_TIGHT < HEADROOM_CRITICAL);
 const _: () = assert!(AVAILABLE_WANTED < AVAILABLE_TIGHT && AVAILABLE_TIGHT < AVAILABLE_CRITICAL);
 
@@ -397,6 +428,53 @@ mod tests {
             reading.charged = verdict.target;
         }
         assert_eq!(reading.budget, BOUNDS.floor);
+    }
+
+    #[test]
+    fn what_costs_little_goes_fast_and_what_costs_much_slowly() {
+        let step = |free: u64, spare: Option<u64>| {
+            let reading = Reading {
+                spare,
+                ..group_with(0, free)
+            };
+            512 * MIB - Controller::default().decide(&reading, BOUNDS).target
+        };
+        // Tight: 58 MiB are missing.
+        let tight = 70 * MIB;
+        assert_eq!(step(tight, None), 16 * MIB, "a 32nd");
+        assert_eq!(
+            step(tight, Some(300 * MIB)),
+            58 * MIB,
+            "all that is missing"
+        );
+        assert_eq!(step(tight, Some(30 * MIB)), 30 * MIB, "as much as is cheap");
+        assert_eq!(step(tight, Some(0)), 8 * MIB, "a 64th");
+        // Critical: 108 missing. Dear memory goes as fast as ever.
+        let critical = 20 * MIB;
+        let sixth = 512 * MIB / 6;
+        assert_eq!(
+            (step(critical, None), step(critical, Some(0))),
+            (sixth, sixth)
+        );
+        assert_eq!(step(critical, Some(300 * MIB)), 108 * MIB);
+    }
+
+    #[test]
+    fn growing_is_faster_where_it_brings_hits() {
+        let grown = |gain_points: Option<f64>| {
+            let mut controller = Controller::default();
+            let reading = |now_ms| Reading {
+                budget: 256 * MIB,
+                charged: 256 * MIB,
+                gain_points,
+                ..group_with(now_ms, 600 * MIB)
+            };
+            controller.decide(&reading(0), BOUNDS);
+            controller.decide(&reading(10_000), BOUNDS).target - 256 * MIB
+        };
+        assert_eq!(grown(None), 8 * MIB);
+        assert_eq!(grown(Some(0.3)), 8 * MIB);
+        assert_eq!(grown(Some(4.0)), 16 * MIB);
     }
 
     #[test]

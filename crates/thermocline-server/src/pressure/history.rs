@@ -17,6 +17,7 @@ struct Second {
     headroom: Option<u64>,
     budget: u64,
     charged: u64,
+    spare: Option<u64>,
 }
 
 struct Change {
@@ -24,6 +25,8 @@ struct Change {
     from: u64,
     to: u64,
     cause: &'static str,
+    /// Points of hit ratio, by the miss-ratio curve.
+    costs: Option<f64>,
 }
 
 #[derive(Default)]
@@ -35,11 +38,20 @@ pub struct History {
     pub taken_again: u64,
     pub reactions: u64,
     pub level: Level,
+    /// Of late, 0 to 1; None while there is no curve to go by.
+    pub hit_ratio: Option<f64>,
 }
 
 impl History {
     /// Books one look. The worst of a second is what is kept of it.
-    pub fn book(&mut self, unix_ms: u64, verdict: &Verdict, budget: u64, charged: u64) {
+    pub fn book(
+        &mut self,
+        unix_ms: u64,
+        verdict: &Verdict,
+        budget: u64,
+        charged: u64,
+        spare: Option<u64>,
+    ) {
         self.level = verdict.level;
         let second = Second {
             unix_s: unix_ms / 1000,
@@ -48,6 +60,7 @@ impl History {
             headroom: verdict.headroom,
             budget,
             charged,
+            spare,
         };
         match self.seconds.back_mut() {
             Some(last) if last.unix_s == second.unix_s => {
@@ -56,14 +69,21 @@ impl History {
                 }
                 last.stall_percent = last.stall_percent.max(second.stall_percent);
                 last.headroom = last.headroom.min(second.headroom);
-                (last.budget, last.charged) = (budget, charged);
+                (last.budget, last.charged, last.spare) = (budget, charged, spare);
             }
             _ => push(&mut self.seconds, second, SECONDS_MAX),
         }
     }
 
-    /// Books a change of the budget.
-    pub fn change(&mut self, unix_ms: u64, from: u64, to: u64, cause: &'static str) {
+    /// Books a change of the budget, and the points of hit ratio it costs.
+    pub fn change(
+        &mut self,
+        unix_ms: u64,
+        from: u64,
+        to: u64,
+        cause: &'static str,
+        costs: Option<f64>,
+    ) {
         if to < from {
             self.reactions += 1;
             self.given_back += from - to;
@@ -78,6 +98,7 @@ impl History {
                 from,
                 to,
                 cause,
+                costs,
             },
             CHANGES_MAX,
         );
@@ -91,6 +112,7 @@ impl History {
             "reactions": self.reactions,
             "given_back_bytes": self.given_back,
             "taken_again_bytes": self.taken_again,
+            "hit_ratio": self.hit_ratio,
             "changes": changes,
             "seconds": seconds,
         })
@@ -112,11 +134,12 @@ fn second_json(second: &Second) -> Value {
         "headroom_bytes": second.headroom,
         "budget_bytes": second.budget,
         "charged_bytes": second.charged,
+        "spare_bytes_for_one_point": second.spare,
     })
 }
 
 fn change_json(change: &Change) -> Value {
-    json!({ "unix_ms": change.unix_ms, "from_bytes": change.from, "to_bytes": change.to, "cause": change.cause })
+    json!({ "unix_ms": change.unix_ms, "from_bytes": change.from, "to_bytes": change.to, "cause": change.cause, "costs_points": change.costs })
 }
 
 #[cfg(test)]
@@ -136,21 +159,23 @@ mod tests {
     #[test]
     fn a_second_keeps_its_worst_and_ten_minutes_are_kept() {
         let mut history = History::default();
-        history.book(1_000, &verdict(Level::Tight, 20.0), 7, 8);
-        history.book(1_900, &verdict(Level::Calm, 1.0), 6, 6);
+        history.book(1_000, &verdict(Level::Tight, 20.0), 7, 8, None);
+        history.book(1_900, &verdict(Level::Calm, 1.0), 6, 6, Some(3));
         let json = history.to_json();
         assert_eq!(json["seconds"].as_array().unwrap().len(), 1);
         assert_eq!(json["seconds"][0]["level"], "tight");
         assert_eq!(json["seconds"][0]["budget_bytes"], 6);
+        assert_eq!(json["seconds"][0]["spare_bytes_for_one_point"], 3);
         assert_eq!(json["level"], "calm");
         for n in 0..2_000 {
-            history.book(n * 1000, &verdict(Level::Calm, 0.0), 1, 1);
-            history.change(n * 1000, 10, 8, "test");
-            history.change(n * 1000, 8, 9, "test");
+            history.book(n * 1000, &verdict(Level::Calm, 0.0), 1, 1, None);
+            history.change(n * 1000, 10, 8, "test", Some(0.5));
+            history.change(n * 1000, 8, 9, "test", None);
         }
         let json = history.to_json();
         assert_eq!(json["seconds"].as_array().unwrap().len(), SECONDS_MAX);
         assert_eq!(json["changes"].as_array().unwrap().len(), CHANGES_MAX);
+        assert_eq!(json["changes"][0]["costs_points"], 0.5);
         assert_eq!(
             (history.reactions, history.given_back, history.taken_again),
             (2000, 4000, 2000)

@@ -1,14 +1,18 @@
 //! Pressure: the cache gives memory back before the kernel has to kill somebody, and takes it again when it is calm.
 //!
 //! ```text
-//! sources (PSI, control group, machine; alarms) -> controller (pure) -> Cache::set_memory_soon     history -> /pressure
+//! sources (PSI, control group, machine; alarms) -+-> controller (pure) -> Cache::set_memory_soon     history -> /pressure
+//! the cache's miss-ratio curve -> worth (pure) --+
 //! ```
 //! One thread looks ten times a second, or at once when the kernel raises an alarm. Nothing here runs on an event
 //! loop; the engine's background thread does the evicting.
 
 mod controller;
 mod history;
+#[cfg(test)]
+mod reaction;
 mod sources;
+mod worth;
 
 use controller::{Bounds, Controller};
 use history::History;
@@ -24,9 +28,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thermocline::Cache;
+use worth::Worth;
 
 /// Between two looks. What is slower than this is shown by PSI's own windows of two seconds.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same where only the kernel's alarms are to count.
+const LOOK_SELDOM: Duration = Duration::from_secs(60);
+/// How old a miss-ratio curve may be.
+const CURVE_EVERY: Duration = Duration::from_secs(1);
 const STOP: Token = Token(0);
 const FIRST_ALARM: usize = 1;
 
@@ -83,6 +92,15 @@ impl Pressure {
     }
 }
 
+/// What wakes the thread. One alone is for the measurement that sets them side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(test), allow(dead_code))]
+enum Watching {
+    Both,
+    Poll,
+    Trigger,
+}
+
 /// The running thread. Dropping it stops it.
 pub struct Watch {
     stop: Arc<AtomicBool>,
@@ -92,10 +110,22 @@ pub struct Watch {
 
 impl Watch {
     pub fn start(cache: Cache, pressure: Arc<Pressure>, root: &Path) -> io::Result<Watch> {
+        Watch::start_as(cache, pressure, root, Watching::Both)
+    }
+
+    fn start_as(
+        cache: Cache,
+        pressure: Arc<Pressure>,
+        root: &Path,
+        watching: Watching,
+    ) -> io::Result<Watch> {
         let sources = Sources::new(root);
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), STOP)?;
-        let alarms = sources.alarms();
+        let alarms = match watching {
+            Watching::Poll => Vec::new(),
+            _ => sources.alarms(),
+        };
         for (number, alarm) in alarms.iter().enumerate() {
             let token = Token(FIRST_ALARM + number);
             let (descriptor, interest) = match alarm {
@@ -114,6 +144,12 @@ impl Watch {
             alarms,
             controller: Controller::default(),
             start: Instant::now(),
+            worth: None,
+            drawn: None,
+            every: match watching {
+                Watching::Trigger => LOOK_SELDOM,
+                _ => LOOK,
+            },
         };
         let thread = std::thread::Builder::new()
             .name("pressure".into())
@@ -147,6 +183,10 @@ struct Watcher {
     alarms: Vec<Alarm>,
     controller: Controller,
     start: Instant,
+    /// What memory is worth, and when that was asked.
+    worth: Option<Worth>,
+    drawn: Option<Instant>,
+    every: Duration,
 }
 
 impl Watcher {
@@ -154,7 +194,7 @@ impl Watcher {
         let mut events = Events::with_capacity(8);
         while !stop.load(Relaxed) {
             self.look(!events.is_empty());
-            match poll.poll(&mut events, Some(LOOK)) {
+            match poll.poll(&mut events, Some(self.every)) {
                 Ok(()) => self.hear(&events),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
@@ -184,21 +224,44 @@ impl Watcher {
             floor: self.pressure.floor,
             ceiling: self.pressure.ceiling.load(Relaxed),
         };
+        self.draw_curve();
+        if let Some(worth) = &self.worth {
+            reading.spare = Some(worth.spare_bytes(budget));
+            let gain = worth.cost_points(budget, bounds.ceiling);
+            reading.gain_points = gain.map(|cost| -cost);
+        }
         let verdict = self.controller.decide(&reading, bounds);
         let unix_ms = self.cache.now_ms();
         self.pressure
             .history()
-            .book(unix_ms, &verdict, budget, charged);
+            .book(unix_ms, &verdict, budget, charged, reading.spare);
         if verdict.target != budget {
             self.change(unix_ms, budget, verdict.target, verdict.cause);
         }
+    }
+
+    /// Asks the cache anew what memory is worth, now and then: a tenth of a millisecond.
+    fn draw_curve(&mut self) {
+        if self.drawn.is_some_and(|at| at.elapsed() < CURVE_EVERY) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        self.worth = self.cache.miss_ratio_curve().and_then(Worth::of);
+        let hit_ratio = self.worth.as_ref().map(Worth::hit_ratio);
+        self.pressure.history().hit_ratio = hit_ratio;
     }
 
     fn change(&self, unix_ms: u64, from: u64, to: u64, cause: &'static str) {
         if let Err(error) = self.cache.set_memory_soon(to) {
             return tracing::debug!(%error, "the budget stays");
         }
-        self.pressure.history().change(unix_ms, from, to, cause);
+        let costs = self
+            .worth
+            .as_ref()
+            .and_then(|worth| worth.cost_points(from, to));
+        self.pressure
+            .history()
+            .change(unix_ms, from, to, cause, costs);
         match to < from {
             true => tracing::debug!(from, to, cause, "giving memory back"),
             false => tracing::debug!(from, to, "taking memory again"),
