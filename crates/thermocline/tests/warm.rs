@@ -1,16 +1,12 @@
-//! Warm restart, whole: what a cache leaves is what the next one has; what was killed leaves nothing; nobody ever sees
-//! a value that is not the last one stored.
-//!
-//! `ROUNDS=200` lets the kill test run longer; `SEED=n` repeats one.
+//! Warm restart, whole: what a cache leaves is what the next one has, and nobody ever sees a value that is not the last
+//! one stored. Killed processes: `warm_kill.rs`. `SEED=n` repeats a run.
 
 mod torture;
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
-use thermocline::{Cache, Config, PageMode, Start};
+use thermocline::{Cache, CompressMode, Config, ExtentUse, PageMode, Start};
 use torture::Random;
 
 const MEMORY: u64 = 32 << 20;
@@ -129,6 +125,49 @@ fn everything_is_there_again_expiry_tokens_and_large_values_too() {
 }
 
 #[test]
+fn broken_extents_are_taken_over_as_they_are() {
+    let Some(directory) = Directory::new("team") else {
+        return;
+    };
+    let mut config = directory.config();
+    config.extent_use = ExtentUse::Team;
+    config.collapse_percent = 0;
+    let cache = Cache::new(config.clone()).unwrap();
+    let large = |n: u32| value(n, 9_000);
+    for n in 0..2_500u32 {
+        cache.set(&n.to_be_bytes(), &large(n)).unwrap();
+    }
+    for n in (0..2_500u32).filter(|n| n % 10 < 4) {
+        cache.delete(&n.to_be_bytes());
+    }
+    for n in 2_500..4_000u32 {
+        cache.set(&n.to_be_bytes(), &large(n)).unwrap();
+    }
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while cache.pages().broken_bytes == 0 {
+        assert!(std::time::Instant::now() < until, "{:?}", cache.pages());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let items = cache.keep().unwrap().items;
+    for extent_use in [ExtentUse::Compound, ExtentUse::Team] {
+        config.extent_use = extent_use;
+        let cache = Cache::new(config.clone()).unwrap();
+        assert_eq!(warm_items(&cache), items);
+        let pages = cache.pages();
+        assert!(pages.broken_bytes > 0, "{pages:?}");
+        let stats = cache.stats();
+        assert!(stats.charged_bytes <= stats.memory_bytes, "{stats:?}");
+        for n in 0..4_000u32 {
+            if let Some(found) = cache.get(&n.to_be_bytes()) {
+                assert!(found == *large(n), "item {n}");
+            }
+        }
+        assert_eq!(cache.len(), items);
+        cache.keep().unwrap();
+    }
+}
+
+#[test]
 fn what_is_in_use_is_not_kept() {
     let Some(directory) = Directory::new("use") else {
         return;
@@ -240,142 +279,23 @@ fn damaged_books_are_never_believed() {
     }
 }
 
-const CHILD: &str = "THERMOCLINE_WARM_CHILD";
-
-/// What a round does, the same for who does it and who checks it.
-fn play(round: u64, mut apply: impl FnMut(u32, Option<Vec<u8>>)) {
-    let mut random = Random::new(round * 7919 + 1);
-    for step in 0..3000u32 {
-        let key = random.below(5000) as u32;
-        let bytes = if random.one_in(100) {
-            60_000
-        } else {
-            random.below(1500) as usize
-        };
-        let new = (!random.one_in(10)).then(|| value(key ^ step ^ (round as u32) << 12, bytes));
-        apply(key, new);
-    }
-}
-
-/// One process's life: attach, check against what the rounds since the last cold start have done, do a round, keep.
 #[test]
-#[ignore = "the child of the kill test"]
-fn the_child() {
-    let Ok(task) = std::env::var(CHILD) else {
+fn a_compressed_cache_says_why_it_is_cold() {
+    let Some(directory) = Directory::new("coded") else {
         return;
     };
-    let mut words = task.split_whitespace();
-    let directory = PathBuf::from(words.next().unwrap());
-    let mut numbers = words.map(|word| word.parse::<u64>().unwrap());
-    let round = numbers.next().unwrap();
-    let applied: Vec<u64> = numbers.collect();
-    let mut config = Config::new(MEMORY);
-    config.page_mode = PageMode::Shmem;
-    config.memory_dir = Some(directory);
-    let cache = Cache::new(config).expect("a cache");
-    let mut model: HashMap<u32, Vec<u8>> = HashMap::new();
-    let warm = matches!(cache.start(), Start::Warm { .. });
-    if warm {
-        for &earlier in &applied {
-            play(earlier, |key, new| match new {
-                Some(new) => drop(model.insert(key, new)),
-                None => drop(model.remove(&key)),
-            });
-        }
-    }
-    println!("START {}", if warm { "warm" } else { "cold" });
-    let mut there = 0;
-    for key in 0..5000u32 {
-        let found = cache.get(&key.to_be_bytes()).map(|found| found.to_vec());
-        if let Some(found) = found {
-            assert!(
-                model.get(&key) == Some(&found),
-                "round {round}: key {key} is wrong"
-            );
-            there += 1;
-        }
-    }
-    // Nothing had to be evicted: all of it is there.
+    let cache = directory.open();
+    cache.set(b"k", b"v").unwrap();
+    cache.keep().unwrap();
+    let mut config = directory.config();
+    config.compress = CompressMode::On;
+    let cache = Cache::new(config).unwrap();
     assert!(
-        there * 1000 >= model.len() * 999,
-        "round {round}: {there} of {}",
-        model.len()
+        cold_reason(&cache).contains("compress"),
+        "{:?}",
+        cache.start()
     );
-    let mut steps = 0;
-    play(round, |key, new| {
-        match new {
-            Some(new) => cache.set(&key.to_be_bytes(), &new).expect("room"),
-            None => {
-                cache.delete(&key.to_be_bytes());
-            }
-        }
-        steps += 1;
-        match steps % 1000 {
-            // Shrinking and growing between, so that a kill may fall into them. What is live fits the smaller.
-            300 => cache.set_memory(MEMORY - (6 << 20)).expect("it fits"),
-            600 => cache.set_memory(MEMORY).expect("it fits"),
-            900 => cache.sweep(),
-            _ => {}
-        }
-    });
-    cache.keep().expect("nobody else uses it");
-    println!("KEPT");
-}
-
-#[test]
-fn killed_at_any_moment_it_is_cold_or_right() {
-    let Some(directory) = Directory::new("kill") else {
-        return;
-    };
-    let rounds: u64 = std::env::var("ROUNDS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(40);
-    let seed = torture::seeds(1)[0];
-    let mut random = Random::new(seed);
-    let program = std::env::current_exe().unwrap();
-    let (mut warm, mut killed) = (0, 0);
-    // The rounds whose work is in the memory, if the next start is a warm one.
-    let mut applied: Vec<u64> = Vec::new();
-    for round in 0..rounds {
-        let list: Vec<String> = applied.iter().map(u64::to_string).collect();
-        let task = format!("{} {round} {}", directory.0.display(), list.join(" "));
-        let mut child = Command::new(&program)
-            .args(["--exact", "the_child", "--nocapture", "--ignored"])
-            .env(CHILD, task)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("a child process");
-        let kill = !random.one_in(3);
-        if kill {
-            std::thread::sleep(Duration::from_micros(random.below(150_000)));
-            let _ended_already = child.kill();
-            killed += 1;
-        }
-        let output = child.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            !errors.contains("panicked"),
-            "SEED={seed}, round {round}: {text}{errors}"
-        );
-        assert!(
-            kill || text.contains("KEPT"),
-            "SEED={seed}, round {round}: {text}{errors}"
-        );
-        // Killed before it said how it started, it has changed nothing: the next one is as this one would have been,
-        // or cold. Killed later, the next is cold, or this one had come to its end.
-        if text.contains("START cold") {
-            applied = vec![round];
-        } else if text.contains("START warm") {
-            applied.push(round);
-            warm += 1;
-        }
-    }
-    println!("{rounds} rounds, {killed} killed, {warm} warm starts");
-    assert!(
-        warm > 0 && killed > 0,
-        "SEED={seed}: {rounds} rounds, {warm} warm"
-    );
+    assert!(cache.get(b"k").is_none());
+    let error = cache.keep().expect_err("it is not kept").to_string();
+    assert!(error.contains("without compression"), "{error}");
 }
