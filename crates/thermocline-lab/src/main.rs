@@ -11,8 +11,10 @@ use thermocline_lab::export::{self, ExportOptions, ImportOptions};
 use thermocline_lab::load::{self, LoadOptions};
 use thermocline_lab::machine_hooks::MachineHooks;
 use thermocline_lab::memory_read::{self, MemoryReadOptions};
+use thermocline_lab::neighbour::{self, NeighbourOptions};
 use thermocline_lab::replay;
 use thermocline_lab::report::{self, CompareOptions, Report, ReportOptions};
+use thermocline_lab::restart::{self, RestartOptions};
 use thermocline_lab::restore::{self, RestoreOptions};
 use thermocline_lab::run;
 use thermocline_lab::run::verbs::{self, CheckArgs, ListArgs, ResumeArgs, RunArgs};
@@ -37,6 +39,8 @@ enum Verb {
     #[command(subcommand)]
     Bench(Bench),
     MemoryRead(MemoryReadOptions),
+    Neighbour(NeighbourOptions),
+    Restart(RestartOptions),
     Report(ReportOptions),
     Compare(CompareOptions),
     Diff(DiffOptions),
@@ -85,6 +89,8 @@ fn main() -> ExitCode {
         Verb::Engines(options) => engines::run(&options).and_then(|r| print(&r, options.json)),
         Verb::Bench(bench) => bench.run().and_then(|report| print(&report, bench.json())),
         Verb::MemoryRead(options) => memory_read::run(&options).map(|()| 0),
+        Verb::Neighbour(options) => neighbour::run(&options).map(|()| 0),
+        Verb::Restart(options) => restart::run(&options).map(|()| 0),
         Verb::Report(options) => report::report(&options).map(show),
         Verb::Compare(options) => report::compare(&options).map(show),
         Verb::Diff(options) => diff::run(&options).map(show),
