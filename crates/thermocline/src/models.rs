@@ -398,7 +398,8 @@ fn release_alone() {
 
 #[test]
 fn no_dead_run_is_given_back_under_a_pin() {
-    holds(release_alone);
+    activate(None);
+    run(release_alone, RandomScheduler::new(1));
     holds(read_during_release);
     fails_without(ThinNoGrace, read_during_release);
 }

@@ -177,7 +177,7 @@ impl Engine for Ours {
             ("generation", s.generation),
         ];
         // What the kernel says: beside each figure, which pages it was taken on.
-        let pages = self.cache.pages();
+        let pages = self.pages();
         let bytes = pages.bytes.unwrap_or_default();
         let pages = [
             ("engine_AnonHugePages_bytes", bytes.anon_huge),
