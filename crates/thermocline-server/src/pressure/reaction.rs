@@ -19,7 +19,7 @@ const MEMORY: u64 = 256 << 20;
 const EXTENT: u64 = 2 << 20;
 const LIMIT: u64 = 24 << 20;
 const FILE: u64 = 48 << 20;
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 8;
 /// A stall begins when so much of it has been counted.
 const BEGINS_US: u64 = 200;
 const PATIENCE: Duration = Duration::from_secs(8);
