@@ -39,9 +39,11 @@ pub(crate) const FRESH_SHARE: f64 = 0.02;
 pub(crate) const HOT_SHARE: f64 = 0.05;
 /// Probation's share of the compressed tier; 20 % costs 0.1 to 1 % more, 40 % up to 17 % at worst.
 pub(crate) const COMPRESSED_PROBATION_SHARE: f64 = 0.10;
-/// What dictionaries, their tables and samples may take together, as a share of the budget, and at most, bytes.
+/// What dictionaries, their tables and the encoder may take together, as a share of the budget, and at most, bytes.
+/// Small caches give up to twice the share, until they have room for one dictionary of 64 KiB with all tables.
 pub(crate) const DICTIONARY_SHARE: f64 = 0.01;
 pub(crate) const DICTIONARY_MEMORY_MAX: u64 = 10 << 20;
+pub(crate) const DICTIONARY_MEMORY_ENOUGH: u64 = 1 << 20;
 /// How long a write waits at a time for pinned memory, holding nothing.
 pub(crate) const STALL_WAIT: Duration = Duration::from_millis(5);
 /// How long nothing may come free before a write is refused. A thread preempted in its pin on a machine
@@ -410,7 +412,12 @@ impl Config {
     pub(crate) fn dictionary_bytes(&self) -> u64 {
         match self.compress {
             CompressMode::Off => 0,
-            _ => ((self.memory as f64 * DICTIONARY_SHARE) as u64).min(DICTIONARY_MEMORY_MAX),
+            _ => {
+                let share = (self.memory as f64 * DICTIONARY_SHARE) as u64;
+                share
+                    .max(DICTIONARY_MEMORY_ENOUGH.min(2 * share))
+                    .min(DICTIONARY_MEMORY_MAX)
+            }
         }
     }
 

@@ -317,7 +317,7 @@ fn sample_hot(hot: &Mutex<HotKeys>, hash: u64, key: &[u8]) {
 /// Who codes what is demoted; None where compression is off for good.
 fn press(config: &Config) -> Option<Press> {
     let wanted = config.compress != CompressMode::Off;
-    wanted.then(|| Press::new(config.dictionary_bytes()))
+    wanted.then(|| Press::new(config.dictionary_bytes(), None))
 }
 
 fn new_segments(

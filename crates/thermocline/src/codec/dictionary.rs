@@ -1,18 +1,23 @@
 //! A dictionary: at most 64 KiB of what values have in common, and the tables the codecs make of it.
 
 use super::frame::DICTIONARY_ID_MAX;
-use super::{lz4, zstd};
+use super::{lz4, zstd, Method};
 use std::sync::{Arc, OnceLock};
 use zstd_safe::{CDict, DDict};
 
 /// Most bytes of a dictionary: as far as LZ4 can look back.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 64 << 10;
 
+/// Shorter values are LZ4's, whatever the dictionary: zstd's tables cost more time than they save bytes.
+pub const ZSTD_VALUE_MIN: usize = 768;
+
 /// A numbered dictionary. Shared by all threads; its tables are made when first used.
 pub struct Dictionary {
     id: u8,
     bytes: Arc<[u8]>,
     lz4: lz4::Prepared,
+    /// Long values are coded by zstd at this level.
+    zstd_level: Option<i32>,
     zstd_encoder: OnceLock<(i32, CDict<'static>)>,
     zstd_decoder: OnceLock<DDict<'static>>,
 }
@@ -38,9 +43,38 @@ impl Dictionary {
             id,
             lz4: lz4::Prepared::new(bytes.clone()),
             bytes,
+            zstd_level: None,
             zstd_encoder: OnceLock::new(),
             zstd_decoder: OnceLock::new(),
         }
+    }
+
+    /// The same for values that zstd at `level` serves better, if they are long.
+    pub fn preferring_zstd(self, level: i32) -> Dictionary {
+        Dictionary {
+            zstd_level: Some(level),
+            ..self
+        }
+    }
+
+    /// The level of zstd that long values are coded with; None: LZ4 codes all.
+    pub fn zstd_level(&self) -> Option<i32> {
+        self.zstd_level
+    }
+
+    /// How a value so long is best coded with it. `high`: there is time for the better search.
+    pub fn method(&self, value_bytes: usize, high: bool) -> Method {
+        match (self.zstd_level, high) {
+            (Some(level), _) if value_bytes >= ZSTD_VALUE_MIN => Method::Zstd(level),
+            // Without a dictionary the high search's tables are not worth their 256 KiB.
+            (_, true) if !self.bytes.is_empty() => Method::Lz4High,
+            _ => Method::Lz4Fast,
+        }
+    }
+
+    /// Bytes that a dictionary of `bytes` comes to with the tables LZ4 makes of it.
+    pub fn lz4_memory_bytes(bytes: usize) -> usize {
+        bytes + lz4::TABLE_BYTES
     }
 
     /// Its number.

@@ -34,10 +34,12 @@ impl std::error::Error for DecodeError {}
 /// What the payload is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
-    Lz4 = 0,
+    Lz4Fast = 0,
     Zstd = 1,
     /// One byte, repeated.
     SameFilled = 2,
+    /// The same form as `Lz4Fast`, better searched: nothing is gained by coding it again.
+    Lz4High = 3,
 }
 
 /// The head of a coded value, as read.
@@ -58,10 +60,10 @@ impl CodedHead {
     pub fn read(coded: &[u8]) -> Result<CodedHead, DecodeError> {
         let (&id, rest) = coded.split_first().ok_or(DecodeError::Corrupt)?;
         let coding = match id >> 6 {
-            0 => Coding::Lz4,
+            0 => Coding::Lz4Fast,
             1 => Coding::Zstd,
             2 => Coding::SameFilled,
-            _ => return Err(DecodeError::Corrupt),
+            _ => Coding::Lz4High,
         };
         let (plain_bytes, length_bytes) = read_length(rest).ok_or(DecodeError::Corrupt)?;
         let check = rest.get(length_bytes..length_bytes + CHECK_BYTES);
@@ -73,6 +75,20 @@ impl CodedHead {
             check: u32::from_le_bytes([check[0], check[1], check[2], 0]),
             bytes: 1 + length_bytes + CHECK_BYTES,
         })
+    }
+
+    /// Coded by LZ4's fast search: the high one would make it shorter.
+    pub fn is_fast(&self) -> bool {
+        self.coding == Coding::Lz4Fast
+    }
+
+    /// Which codec: "lz4", "zstd" or "same".
+    pub fn codec(&self) -> &'static str {
+        match self.coding {
+            Coding::Lz4Fast | Coding::Lz4High => "lz4",
+            Coding::Zstd => "zstd",
+            Coding::SameFilled => "same",
+        }
     }
 
     pub(super) fn check(&self, value: &[u8]) -> Result<(), DecodeError> {

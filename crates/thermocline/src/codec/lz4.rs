@@ -1,7 +1,7 @@
 //! LZ4 blocks against a dictionary: encoded by the C library, decoded by safe code.
 
+use super::c_calls::{bound, Search, Tables, WorkingStream};
 use super::frame::DecodeError;
-use super::lz4_calls::{bound, Search, Tables, WorkingStream};
 use std::sync::{Arc, OnceLock};
 
 /// Chains of this level find 30 to 70 % more than the fast search; level 9 adds 2 to 15 % for 1.5 to 3
@@ -34,6 +34,7 @@ impl Prepared {
 /// Size of the library's streams.
 const FAST_TABLE_BYTES: usize = 16 << 10;
 const HIGH_TABLE_BYTES: usize = 256 << 10;
+pub(super) const TABLE_BYTES: usize = FAST_TABLE_BYTES + HIGH_TABLE_BYTES;
 
 /// Working memory of one thread.
 #[derive(Default)]

@@ -28,7 +28,8 @@ fn records(count: usize, seed: u64) -> Vec<Vec<u8>> {
 fn trained(id: u8) -> Dictionary {
     let samples = records(2000, 7);
     let lengths: Vec<usize> = samples.iter().map(Vec::len).collect();
-    let bytes = train(&samples.concat(), &lengths, 16 << 10).expect("they have much in common");
+    let bytes =
+        train(&samples.concat(), &lengths, 16 << 10, 256).expect("they have much in common");
     Dictionary::new(id, &bytes)
 }
 
@@ -166,9 +167,9 @@ fn random_bytes_are_no_coded_value() {
 
 #[test]
 fn too_few_samples_train_nothing() {
-    assert_eq!(train(b"", &[], 4096), Err(TrainError::TooFewSamples));
+    assert_eq!(train(b"", &[], 4096, 256), Err(TrainError::TooFewSamples));
     assert_eq!(
-        train(&[1; 70], &[10; 7], 4096),
+        train(&[1; 70], &[10; 7], 4096, 256),
         Err(TrainError::TooFewSamples)
     );
 }

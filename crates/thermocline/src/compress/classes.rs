@@ -114,6 +114,11 @@ impl Admission {
         }
     }
 
+    /// A new dictionary is in force: what was learned of the old ones' refusals says nothing about it.
+    pub(crate) fn reopen(&mut self) {
+        *self = Admission::default();
+    }
+
     fn band(&mut self, class: Class, plain_bytes: usize) -> &mut Band {
         if self.bands.is_empty() {
             self.bands = vec![Band::default(); BANDS];

@@ -51,7 +51,6 @@ impl Table {
         self.get(id).expect("what is in force is there")
     }
 
-    #[cfg(test)]
     pub(crate) fn has_own(&self, class: Class) -> bool {
         self.by_class.iter().any(|(of, _)| *of == class)
     }
@@ -128,10 +127,15 @@ impl Dictionaries {
         }
     }
 
-    /// A number no dictionary has, the one after the youngest first. None: all `max` places are taken.
-    pub(crate) fn free_id(&self, after: u8, max: usize) -> Option<u8> {
+    /// Bytes of all dictionaries and their tables.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.with(|table| table.all().map(|it| it.memory_bytes()).sum())
+    }
+
+    /// A number no dictionary has, the one after the youngest first. None: all places are taken.
+    pub(crate) fn free_id(&self, after: u8) -> Option<u8> {
         self.with(|table| {
-            if table.all().count() > max.min(DICTIONARIES_MAX) {
+            if table.all().count() > DICTIONARIES_MAX {
                 return None;
             }
             (1..IDS as u8)
@@ -260,12 +264,11 @@ mod tests {
     #[test]
     fn numbers_come_in_turn_and_end_at_the_limit() {
         let dictionaries = Dictionaries::new();
-        assert_eq!(dictionaries.free_id(0, 16), Some(1));
-        assert_eq!(dictionaries.free_id(63, 16), Some(1));
+        assert_eq!(dictionaries.free_id(0), Some(1));
+        assert_eq!(dictionaries.free_id(63), Some(1));
         dictionaries.install(None, dictionary(5));
-        assert_eq!(dictionaries.free_id(4, 16), Some(6));
+        assert_eq!(dictionaries.free_id(4), Some(6));
         (10..25).for_each(|id| dictionaries.install(Some(Class(id as u32)), dictionary(id)));
-        assert_eq!(dictionaries.free_id(30, 16), None);
-        assert_eq!(dictionaries.free_id(30, 2), None);
+        assert_eq!(dictionaries.free_id(30), None);
     }
 }

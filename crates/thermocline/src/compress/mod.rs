@@ -19,10 +19,12 @@ mod press;
 mod samples;
 mod shadow;
 mod shared;
+mod trained;
 
 pub(crate) use control::Facts;
 pub(crate) use gauge::Seen;
-pub(crate) use press::{Press, Trained};
+pub(crate) use press::Press;
 pub(crate) use shadow::Way;
 pub(crate) use shared::Compress;
 pub use shared::CompressMode;
+pub(crate) use trained::Trained;

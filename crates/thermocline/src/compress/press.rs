@@ -1,7 +1,7 @@
 //! The reclaimer's side: codes values that are demoted, gathers samples, and plans the next dictionary.
 //!
 //! One thread at a time holds it (the reclaim lock), except for training, which takes tens of milliseconds
-//! and runs on samples taken out of it.
+//! and runs on samples taken out of it. It takes samples only while the budget pays for them.
 
 use super::classes::{Admission, Class, Refusal, Tally};
 use super::dictionaries::DICTIONARIES_MAX;
@@ -9,43 +9,56 @@ use super::samples::Samples;
 #[cfg(all(test, not(shuttle)))]
 use super::shared::CompressMode;
 use super::shared::{measured, Compress};
-use crate::codec::{train, Dictionary, Encoder, Method, SAMPLE_FACTOR};
+use super::trained::Trained;
+use crate::codec::{Dictionary, Encoder, Method, SAMPLE_FACTOR};
 use crate::sync::Ordering;
 use std::time::{Duration, Instant};
 
-/// A dictionary and its tables: content, LZ4's fast and high tables.
-const DICTIONARY_WITH_TABLES: u64 = (64 + 16 + 256) << 10;
 /// Between two trainings: at most one a minute once the first few are made.
 const TRAINING_PAUSE: Duration = Duration::from_secs(60);
 /// The first trainings follow each other faster: a cache that has just filled wants its kinds soon.
 const TRAININGS_UNPAUSED: u64 = DICTIONARIES_MAX as u64;
-/// A new dictionary must save this share of the coded bytes against the one in force.
-const GAIN_MIN: f64 = 0.05;
 /// The fast search is tried first; where it saves less than this share the high one is not tried: on
 /// bytes that do not compress it is at its slowest (11 us for 500 B).
 const HIGH_AFTER: usize = 8;
+/// From this price of a miss on, the high search's 3 to 5 us are repaid by what more it lets fit, even where
+/// a writer waits for them. A price nobody knows yet counts as a millisecond.
+const HIGH_FROM_MISS_NS: u64 = 50_000;
+/// What zstd's tables come to beside LZ4's, at level 1 and at level 3, with a dictionary of 64 KiB.
+const ZSTD_TABLES: [(i32, usize); 2] = [(3, (462 + 90) << 10), (1, (110 + 90) << 10)];
 
-/// How the memory for dictionaries is cut, from the share of the budget they may have.
+/// How the memory for dictionaries is cut, from what of the budget they may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
-    dictionary_bytes: usize,
-    samples_bytes: usize,
-    dictionaries: usize,
+pub(crate) struct Cut {
+    pub(crate) dictionary_bytes: usize,
+    pub(crate) samples_bytes: usize,
+    /// For dictionaries and their tables.
+    pub(crate) tables_bytes: usize,
 }
 
 impl Cut {
-    fn of(memory_bytes: u64) -> Cut {
-        // Samples want ten times the dictionary, its tables five times: a sixteenth of the memory, at most.
-        let dictionary_bytes = (memory_bytes / 16).clamp(4 << 10, 64 << 10) as usize;
-        let samples_bytes = dictionary_bytes * SAMPLE_FACTOR;
-        let left = memory_bytes.saturating_sub(samples_bytes as u64);
-        let one = DICTIONARY_WITH_TABLES.min(dictionary_bytes as u64 + (272 << 10));
+    pub(crate) fn of(memory_bytes: u64) -> Cut {
+        let working = Encoder::working_bytes(false);
+        let tables_bytes = (memory_bytes as usize).saturating_sub(working);
+        let tables = Dictionary::lz4_memory_bytes(0);
+        let dictionary_bytes = tables_bytes
+            .saturating_sub(tables)
+            .clamp(16 << 10, 64 << 10);
         Cut {
             dictionary_bytes,
-            samples_bytes,
-            dictionaries: ((left / one) as usize).clamp(1, DICTIONARIES_MAX),
+            samples_bytes: dictionary_bytes * SAMPLE_FACTOR,
+            tables_bytes,
         }
     }
+}
+
+/// What a new dictionary may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) id: u8,
+    pub(crate) bytes: usize,
+    /// zstd's tables fit too, at this level.
+    pub(crate) zstd_level: Option<i32>,
 }
 
 pub(crate) struct Press {
@@ -54,33 +67,33 @@ pub(crate) struct Press {
     tally: Tally,
     samples: Samples,
     cut: Cut,
+    /// The level of zstd asked for, if any: 0 switches zstd off.
+    zstd_level: Option<i32>,
     /// Samples are out being trained on.
     training: bool,
     trainings: u64,
     trained_at: Option<Instant>,
     youngest_id: u8,
-}
-
-/// Samples on their way to a dictionary, and the dictionary if one came of them.
-pub(crate) struct Trained {
-    class: Option<Class>,
-    dictionary: Option<Dictionary>,
+    /// The kind to gather samples of, once they are paid for; outer None: nobody needs a dictionary.
+    wanted: Option<Option<Class>>,
 }
 
 impl Press {
-    /// `memory_bytes`: what dictionaries, their tables and samples may take together.
-    pub(crate) fn new(memory_bytes: u64) -> Press {
-        let cut = Cut::of(memory_bytes);
+    /// `memory_bytes`: what dictionaries, their tables and the encoder may take together. Samples come on top,
+    /// and are asked for: [`Press::wants_samples`].
+    pub(crate) fn new(memory_bytes: u64, zstd_level: Option<i32>) -> Press {
         Press {
             encoder: Encoder::new(),
             admission: Admission::default(),
             tally: Tally::default(),
-            samples: Samples::new(None, cut.samples_bytes),
-            cut,
+            samples: Samples::default(),
+            cut: Cut::of(memory_bytes),
+            zstd_level,
             training: false,
             trainings: 0,
             trained_at: None,
             youngest_id: 0,
+            wanted: Some(None),
         }
     }
 
@@ -103,6 +116,7 @@ impl Press {
             shared.demoted_as(value.len(), value.len());
             return false;
         }
+        let high = high || Press::high_pays(shared);
         let started = Instant::now();
         let taken = self.encode(shared, class, value, high, coded);
         measured(&shared.costs.code_ns, started.elapsed().as_nanos() as u64);
@@ -122,6 +136,14 @@ impl Press {
         true
     }
 
+    /// Whether even a writer takes the time for the better search.
+    pub(crate) fn high_pays(shared: &Compress) -> bool {
+        match shared.costs.miss_ns.load(Ordering::Relaxed) {
+            0 => true,
+            ns => ns >= HIGH_FROM_MISS_NS,
+        }
+    }
+
     fn encode(
         &mut self,
         shared: &Compress,
@@ -134,12 +156,16 @@ impl Press {
         let encoder = &mut self.encoder;
         shared.dictionaries.with(|table| {
             let dictionary = table.current(class);
+            let method = dictionary.method(value.len(), high);
             coded.clear();
+            if let Method::Zstd(_) = method {
+                return encoder.encode(dictionary, method, value, most, coded);
+            }
             if !encoder.encode(dictionary, Method::Lz4Fast, value, most, coded) {
                 return false;
             }
             let saved = value.len() - coded.len();
-            if high && saved * HIGH_AFTER >= value.len() {
+            if method == Method::Lz4High && saved * HIGH_AFTER >= value.len() {
                 coded.clear();
                 // Never longer than what the fast search found, in practice; then that would be lost.
                 if !encoder.encode(dictionary, Method::Lz4High, value, most, coded) {
@@ -150,100 +176,106 @@ impl Press {
         })
     }
 
-    /// Samples enough for a training, if one is due. The caller trains without the lock and hands the
-    /// result to `install`.
-    pub(crate) fn take_samples(&mut self) -> Option<Samples> {
+    /// Bytes of budget it would gather samples in: a kind needs a dictionary and none are gathered yet.
+    pub(crate) fn wants_samples(&self) -> Option<u64> {
+        let idle = !self.training && self.samples.bytes_max() == 0;
+        (idle && self.wanted.is_some()).then_some(self.cut.samples_bytes as u64)
+    }
+
+    /// They are paid for: gathers until they are full.
+    pub(crate) fn grant_samples(&mut self) {
+        if let Some(class) = self.wanted.take() {
+            self.samples = Samples::new(class, self.cut.samples_bytes);
+        }
+    }
+
+    /// Bytes that training takes beside the samples, if one is due.
+    pub(crate) fn training_due(&self) -> Option<u64> {
         let paused = self.trainings >= TRAININGS_UNPAUSED
             && self
                 .trained_at
                 .is_some_and(|at| at.elapsed() < TRAINING_PAUSE);
-        if self.training || paused || !self.samples.is_ready() {
-            return None;
-        }
+        let due = !self.training && !paused && self.samples.is_ready();
+        due.then(|| Trained::scratch_bytes(self.cut.samples_bytes) as u64)
+    }
+
+    /// The samples, for a training that the caller does without the lock and hands to `install`.
+    pub(crate) fn take_samples(&mut self) -> Samples {
         self.training = true;
-        Some(std::mem::take(&mut self.samples))
+        std::mem::take(&mut self.samples)
     }
 
     /// Number and size for a new dictionary; None: no room for one more.
-    pub(crate) fn room(&self, shared: &Compress) -> Option<(u8, usize)> {
-        let id = shared
-            .dictionaries
-            .free_id(self.youngest_id, self.cut.dictionaries)?;
-        Some((id, self.cut.dictionary_bytes))
+    pub(crate) fn room(&self, shared: &Compress) -> Option<Room> {
+        let id = shared.dictionaries.free_id(self.youngest_id)?;
+        let bytes = self.cut.dictionary_bytes;
+        let used = shared.dictionaries.memory_bytes();
+        let left = self.cut.tables_bytes.saturating_sub(used);
+        let lz4 = Dictionary::lz4_memory_bytes(bytes);
+        // The first one always, and one more while it takes another's place.
+        let takes_over = match self.samples.class {
+            Some(class) => shared.dictionaries.with(|table| table.has_own(class)),
+            None => true,
+        };
+        if left < lz4 && !(takes_over && used < self.cut.tables_bytes + lz4) {
+            return None;
+        }
+        // Either codec's tables are made where they are used first, so long values alone make zstd's only.
+        let encoder = Encoder::working_bytes(true) - Encoder::working_bytes(false);
+        let asked = self.zstd_level.unwrap_or(ZSTD_TABLES[0].0);
+        let fits =
+            |&&(level, tables): &&(i32, usize)| asked >= level && left >= bytes + tables + encoder;
+        let fitting = ZSTD_TABLES.iter().find(fits);
+        let zstd_level = fitting.map(|&(level, _)| level.max(asked.min(level * 7)));
+        Some(Room {
+            id,
+            bytes,
+            zstd_level,
+        })
+    }
+
+    /// Bytes that dictionaries and their tables take beyond what is set aside for them: while one takes
+    /// another's place, and in small caches.
+    pub(crate) fn beyond_bytes(&self, shared: &Compress) -> u64 {
+        let used = shared.dictionaries.memory_bytes();
+        used.saturating_sub(self.cut.tables_bytes) as u64
     }
 
     /// Puts the result of a training in force and turns to the next kind.
     pub(crate) fn install(&mut self, shared: &Compress, trained: Trained) {
         (self.training, self.trained_at) = (false, Some(Instant::now()));
         self.trainings += 1;
+        let own = trained.class.unwrap_or_default();
         if let Some(dictionary) = trained.dictionary {
             self.youngest_id = dictionary.id();
             shared.dictionaries.install(trained.class, dictionary);
             shared.events.trained.fetch_add(1, Ordering::Relaxed);
+            // What was refused before it may be worth it now.
+            self.admission.reopen();
         }
         // Also where none was worth it: this kind is served as well as it can be, until it drifts.
-        self.tally.trained(trained.class.unwrap_or_default());
+        self.tally.trained(own);
         self.tally.age();
-        self.focus(shared);
-    }
-
-    /// Gathers samples of the kind that needs a dictionary most.
-    fn focus(&mut self, shared: &Compress) {
         shared.dictionaries.drop_unused();
-        let next = self.tally.neediest();
-        self.samples = match next {
-            Some(row) => Samples::new(Some(row.class), self.cut.samples_bytes),
-            None => Samples::default(),
-        };
+        self.wanted = self.tally.neediest().map(|row| Some(row.class));
     }
 
-    /// Turns to another kind if there is nothing to do for the present one. Now and then.
-    pub(crate) fn look_around(&mut self, shared: &Compress) {
+    /// Turns to another kind if there is nothing to do for the present one. Now and then. True: the samples
+    /// it held are let go, and their bytes can be given back.
+    pub(crate) fn look_around(&mut self, shared: &Compress) -> bool {
         shared.dictionaries.drop_unused();
-        if !self.training && self.trainings > 0 && !self.samples.is_ready() {
-            let focused = self.samples.class;
-            let next = self.tally.neediest().map(|row| row.class);
-            if next.is_some() && next != focused {
-                self.focus(shared);
-            }
+        if self.training || self.trainings == 0 || self.samples.is_ready() {
+            return false;
         }
-    }
-}
-
-impl Trained {
-    /// Trains on samples taken from a press and judges the result on those it has not seen. Takes 30 to
-    /// 200 ms; holds no lock.
-    pub(crate) fn from(samples: Samples, room: Option<(u8, usize)>, shared: &Compress) -> Trained {
-        let class = samples.class;
-        let dictionary = room.and_then(|(id, bytes)| {
-            let (count, split) = samples.split();
-            let content =
-                train(&samples.content[..split], &samples.lengths[..count], bytes).ok()?;
-            let new = Dictionary::new(id, &content);
-            is_better(&new, &samples, shared).then_some(new)
-        });
-        Trained { class, dictionary }
-    }
-}
-
-fn is_better(new: &Dictionary, samples: &Samples, shared: &Compress) -> bool {
-    let (count, split) = samples.split();
-    let class = samples.class.unwrap_or_default();
-    let old = shared
-        .dictionaries
-        .with(|table| table.current(class).clone());
-    let (mut encoder, mut coded) = (Encoder::new(), Vec::new());
-    let (mut old_bytes, mut new_bytes, mut at) = (0, 0, split);
-    for &length in &samples.lengths[count..] {
-        let value = &samples.content[at..at + length];
-        at += length;
-        for (dictionary, total) in [(&*old, &mut old_bytes), (new, &mut new_bytes)] {
-            coded.clear();
-            let taken = encoder.encode(dictionary, Method::Lz4Fast, value, length, &mut coded);
-            *total += if taken { coded.len() } else { length };
+        let next = self.tally.neediest().map(|row| row.class);
+        if next == self.samples.class && next.is_some() || next == self.wanted.flatten() {
+            return false;
         }
+        self.wanted = next.map(Some);
+        let held = self.samples.bytes_max() > 0;
+        self.samples = Samples::default();
+        held
     }
-    (new_bytes as f64) < old_bytes as f64 * (1.0 - GAIN_MIN)
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -273,8 +305,12 @@ mod tests {
             let mut bytes = Vec::new();
             let taken = press.code(shared, key.as_bytes(), &value, true, &mut bytes);
             coded += if taken { bytes.len() } else { value.len() };
-            if let Some(samples) = press.take_samples() {
-                let trained = Trained::from(samples, press.room(shared), shared);
+            if press.wants_samples().is_some() {
+                press.grant_samples();
+            }
+            if press.training_due().is_some() {
+                let room = press.room(shared);
+                let trained = Trained::from(press.take_samples(), room, shared);
                 press.install(shared, trained);
             }
             press.look_around(shared);
@@ -284,7 +320,10 @@ mod tests {
 
     #[test]
     fn what_goes_by_trains_a_dictionary_and_comes_back_whole() {
-        let (shared, mut press) = (Compress::new(CompressMode::On, None), Press::new(8 << 20));
+        let (shared, mut press) = (
+            Compress::new(CompressMode::On, None),
+            Press::new(8 << 20, None),
+        );
         let before = run(&mut press, &shared, "user", 900);
         assert!(before < 1.3, "no dictionary yet: {before}");
         run(&mut press, &shared, "user", 20_000);
@@ -300,7 +339,10 @@ mod tests {
 
     #[test]
     fn a_second_kind_gets_its_own_and_a_changed_schema_is_learned() {
-        let (shared, mut press) = (Compress::new(CompressMode::On, None), Press::new(8 << 20));
+        let (shared, mut press) = (
+            Compress::new(CompressMode::On, None),
+            Press::new(8 << 20, None),
+        );
         run(&mut press, &shared, "user", 150_000);
         let first = run(&mut press, &shared, "basket", 2_000);
         run(&mut press, &shared, "basket", 200_000);
@@ -314,12 +356,80 @@ mod tests {
 
     #[test]
     fn memory_is_cut_so_that_all_fits() {
-        for memory in [100u64 << 10, 655 << 10, 2621 << 10, 10 << 20, 100 << 20] {
+        for memory in [327u64 << 10, 655 << 10, 2621 << 10, 10 << 20, 100 << 20] {
             let cut = Cut::of(memory);
-            let one = cut.dictionary_bytes as u64 + (272 << 10);
-            let all = cut.samples_bytes as u64 + one * cut.dictionaries as u64;
-            assert!(all <= memory || cut.dictionaries == 1, "{memory}: {cut:?}");
+            let one = Dictionary::lz4_memory_bytes(cut.dictionary_bytes);
+            assert!(
+                one <= cut.tables_bytes || memory < 608 << 10,
+                "{memory}: {cut:?}"
+            );
+            assert!(cut.tables_bytes as u64 <= memory);
         }
-        assert_eq!(Cut::of(10 << 20).dictionaries, DICTIONARIES_MAX);
+        assert_eq!(Cut::of(655 << 10).dictionary_bytes, 64 << 10);
+    }
+
+    #[test]
+    fn samples_are_gathered_only_while_they_are_paid_for() {
+        let (shared, mut press) = (
+            Compress::new(CompressMode::On, None),
+            Press::new(8 << 20, None),
+        );
+        let mut coded = Vec::new();
+        let mut see = |press: &mut Press| {
+            for n in 0..3000 {
+                press.code(&shared, b"user:1", &record("user", n), false, &mut coded);
+            }
+        };
+        see(&mut press);
+        assert_eq!(
+            (press.wants_samples(), press.training_due()),
+            (Some(640 << 10), None)
+        );
+        press.grant_samples();
+        see(&mut press);
+        assert_eq!(press.wants_samples(), None);
+        assert!(press.training_due().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    /// Kinds of long wordy values get zstd where it pays, short ones never.
+    #[test]
+    fn long_wordy_values_are_served_by_zstd() {
+        let (shared, mut press) = (
+            Compress::new(CompressMode::On, None),
+            Press::new(8 << 20, None),
+        );
+        let long = |n: u64| -> Vec<u8> {
+            (0..24)
+                .flat_map(|part| record("order", n * 24 + part))
+                .collect()
+        };
+        let mut coded = Vec::new();
+        for n in 0..6000 {
+            press.code(&shared, b"order:1", &long(n), true, &mut coded);
+            if press.wants_samples().is_some() {
+                press.grant_samples();
+            }
+            if press.training_due().is_some() {
+                let room = press.room(&shared);
+                let trained = Trained::from(press.take_samples(), room, &shared);
+                press.install(&shared, trained);
+            }
+        }
+        let level = shared
+            .dictionaries
+            .with(|table| table.current(Class::of(b"order:1")).zstd_level());
+        assert_eq!(level, Some(3));
+        let (value, mut back) = (long(777_777), Vec::new());
+        assert!(press.code(&shared, b"order:1", &value, false, &mut coded));
+        assert_eq!(
+            crate::codec::CodedHead::read(&coded).unwrap().codec(),
+            "zstd"
+        );
+        assert!(shared.decode(&coded, &mut back) && back == value);
+        assert!(press.code(&shared, b"order:1", &record("order", 5), false, &mut coded));
+        assert_eq!(
+            crate::codec::CodedHead::read(&coded).unwrap().codec(),
+            "lz4"
+        );
     }
 }

@@ -27,6 +27,7 @@ impl Samples {
     pub(crate) fn new(class: Option<Class>, bytes_max: usize) -> Samples {
         Samples {
             class,
+            content: Vec::with_capacity(bytes_max),
             bytes_max,
             ..Samples::default()
         }
@@ -49,6 +50,11 @@ impl Samples {
         }
         self.content.extend_from_slice(value);
         self.lengths.push(value.len());
+    }
+
+    /// Bytes it may hold; 0: it takes nothing.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
     fn is_full(&self) -> bool {

@@ -128,6 +128,15 @@ impl Compress {
     pub(crate) fn decode(&self, coded: &[u8], value: &mut Vec<u8>) -> bool {
         let count = self.events.decodes.fetch_add(1, Ordering::Relaxed);
         let started = (count % TIME_EVERY == 0).then(Instant::now);
+        let done = self.decode_again(coded, value);
+        if let Some(started) = started {
+            measured(&self.costs.decode_ns, started.elapsed().as_nanos() as u64);
+        }
+        done
+    }
+
+    /// The same for no reader: not counted, not timed.
+    pub(crate) fn decode_again(&self, coded: &[u8], value: &mut Vec<u8>) -> bool {
         let Ok(head) = CodedHead::read(coded) else {
             return false;
         };
@@ -138,9 +147,6 @@ impl Compress {
                 .unwrap_or_else(|_| Decoder::new().decode(dictionary, coded, value))
                 .ok()
         });
-        if let Some(started) = started {
-            measured(&self.costs.decode_ns, started.elapsed().as_nanos() as u64);
-        }
         done.is_some()
     }
 
@@ -223,9 +229,12 @@ impl Compress {
         self.events.demoted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the dictionary of a coded value is no longer in force.
-    pub(crate) fn is_retired(&self, coded: &[u8]) -> bool {
-        CodedHead::read(coded).is_ok_and(|head| self.dictionaries.is_retired(head.dictionary))
+    /// Whether a coded value that is copied should be coded anew: its dictionary is no longer in force, or it
+    /// was coded in a hurry and now there is time.
+    pub(crate) fn is_worth_anew(&self, coded: &[u8], has_time: bool) -> bool {
+        CodedHead::read(coded).is_ok_and(|head| {
+            has_time && head.is_fast() || self.dictionaries.is_retired(head.dictionary)
+        })
     }
 
     pub(crate) fn count_damaged(&self) {

@@ -433,8 +433,9 @@ impl Drain {
             What::Chunk => super::moving::move_chunk(store, pin, entry.hash, entry.place, target),
             _ => {
                 // Copied anyway: the moment to leave a retired dictionary.
+                let high = books.unhurried;
                 let coder = match tier {
-                    Tier::Compressed => books.press.as_mut().map(|press| (press, true)),
+                    Tier::Compressed => books.press.as_mut().map(|press| (press, high)),
                     Tier::Hot => None,
                 };
                 let (hash, place) = (entry.hash, entry.place);

@@ -67,6 +67,9 @@ pub(crate) struct Reclaim {
     /// Bytes charged for the duel's shadows, and bytes of budget they are short of.
     shadows_charged: AtomicU64,
     shadows_want: AtomicU64,
+    /// What compression holds for a while, and what it is short of.
+    grants: Mutex<tiers::Grants>,
+    grants_want: AtomicU64,
     /// Extents the index is short of.
     extents_wanted: AtomicU64,
     pub(crate) evict: AtomicBool,
@@ -148,6 +151,8 @@ impl Reclaim {
             ghosts_want: AtomicU64::new(0),
             shadows_charged: AtomicU64::new(0),
             shadows_want: AtomicU64::new(0),
+            grants: Mutex::default(),
+            grants_want: AtomicU64::new(0),
             extents_wanted: AtomicU64::new(0),
             evict: AtomicBool::new(evict),
             background,
@@ -188,10 +193,12 @@ impl Reclaim {
     /// Keeps segments from taking what the index and the ghosts wait for.
     fn withhold(&self, store: &Store) {
         let extents = self.extents_wanted.load(Ordering::Relaxed) * crate::mem::EXTENT_BYTES as u64;
-        let ghosts =
-            self.ghosts_want.load(Ordering::Relaxed) + self.shadows_want.load(Ordering::Relaxed);
-        store.segments.withhold(extents + ghosts);
-        if extents + ghosts == 0 {
+        let others: u64 = [&self.ghosts_want, &self.shadows_want, &self.grants_want]
+            .into_iter()
+            .map(|want| want.load(Ordering::Relaxed))
+            .sum();
+        store.segments.withhold(extents + others);
+        if extents + others == 0 {
             store.segments.stop_emptying();
         }
     }

@@ -201,15 +201,15 @@ fn copy_frozen(
 }
 
 /// Codes the value of a record that is moved; false: it stays as it is. A value that is coded already is coded
-/// anew only to leave a retired dictionary.
+/// anew only to leave a retired dictionary, or to be searched better where there is time.
 fn code(store: &Store, record: &Record<'_>, coder: Coder<'_>, coded: &mut Vec<u8>) -> bool {
     let (press, high) = coder;
     if !record.fields.coded {
         return press.code(&store.compress, record.key, record.value, high, coded);
     }
     let mut plain = Vec::new();
-    store.compress.is_retired(record.value)
-        && store.compress.decode(record.value, &mut plain)
+    store.compress.is_worth_anew(record.value, high)
+        && store.compress.decode_again(record.value, &mut plain)
         && press.code(&store.compress, record.key, &plain, high, coded)
 }
 

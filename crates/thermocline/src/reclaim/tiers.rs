@@ -19,6 +19,21 @@ use crate::store::Store;
 use crate::sync::{lock, Ordering};
 use std::collections::VecDeque;
 
+/// Bytes of the budget that compression holds for a while, beside what is set aside for it.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Grants {
+    samples: u64,
+    training: u64,
+    /// Dictionaries and tables beyond their share.
+    beyond: u64,
+}
+
+impl Grants {
+    fn sum(&self) -> u64 {
+        self.samples + self.training + self.beyond
+    }
+}
+
 impl Books {
     /// A pool's queue and the used bytes of its sealed segments.
     pub(super) fn of(&mut self, tier: Tier, pool: Pool) -> (&mut VecDeque<SegmentId>, &mut u64) {
@@ -56,24 +71,76 @@ impl Reclaim {
         }
     }
 
-    /// A step of the dictionaries' upkeep: trains one if samples are there. Takes 30 to 200 ms then, without
-    /// the reclaim lock; the background thread's chore.
+    /// A step of the dictionaries' upkeep: asks for the memory of samples and of training, and trains when it
+    /// is there. Takes 50 to 200 ms then, without the reclaim lock; the background thread's chore.
     pub(crate) fn train(&self, store: &Store) {
-        let (samples, room) = {
+        let Ok(mut grants) = self.grants.try_lock() else {
+            return;
+        };
+        let (shared, mut wanted) = (&store.compress, *grants);
+        let mut due = false;
+        {
             let mut books = lock(&self.books);
             let Some(press) = &mut books.press else {
                 return;
             };
-            press.look_around(&store.compress);
-            match press.take_samples() {
-                Some(samples) => (samples, press.room(&store.compress)),
-                None => return,
+            if press.look_around(shared) {
+                wanted.samples = 0;
+            }
+            if let Some(bytes) = press.wants_samples() {
+                wanted.samples = bytes;
+            }
+            wanted.training = press.training_due().unwrap_or(0);
+            wanted.beyond = press.beyond_bytes(shared);
+            due |= wanted.training > 0;
+        }
+        if !self.charge_grants(store, &mut grants, wanted) {
+            return;
+        }
+        let mut books = lock(&self.books);
+        let Some(press) = &mut books.press else {
+            return;
+        };
+        if press.wants_samples().is_some() {
+            press.grant_samples();
+        }
+        if !due {
+            return;
+        }
+        let (room, samples) = (press.room(shared), press.take_samples());
+        drop(books);
+        let trained = Trained::from(samples, room, shared);
+        let mut books = lock(&self.books);
+        if let Some(press) = &mut books.press {
+            press.install(shared, trained);
+            let less = Grants {
+                beyond: press.beyond_bytes(shared),
+                ..Grants::default()
+            };
+            drop(books);
+            self.charge_grants(store, &mut grants, less);
+        }
+    }
+
+    /// Brings what is charged for compression beside its fixed share to what is wanted. False: it cannot be had
+    /// yet; segments make room for it meanwhile.
+    fn charge_grants(&self, store: &Store, now: &mut Grants, wanted: Grants) -> bool {
+        let (have, want) = (now.sum(), wanted.sum());
+        let paid = match want.checked_sub(have) {
+            Some(more) => store.budget.try_charge(more),
+            None => {
+                store.budget.uncharge(have - want);
+                true
             }
         };
-        let trained = Trained::from(samples, room, &store.compress);
-        if let Some(press) = &mut lock(&self.books).press {
-            press.install(&store.compress, trained);
+        if paid {
+            *now = wanted;
         }
+        let owed = if paid { 0 } else { want - have };
+        if self.grants_want.swap(owed, Ordering::Relaxed) != owed || owed > 0 {
+            self.withhold(store);
+        }
+        paid
     }
 
     /// The pool of the compressed tier to drain next; None: hot is over its share, or nothing is compressed.

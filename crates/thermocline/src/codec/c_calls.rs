@@ -1,4 +1,5 @@
-//! The C library's calls for LZ4 blocks with an attached dictionary, which no crate wraps.
+//! The C libraries' calls that no crate wraps: LZ4 blocks with an attached dictionary, and the tables zstd puts
+//! before a dictionary's content.
 //!
 //! Owns all unsafe code of the codecs. A prepared dictionary is read by many threads at once and never
 //! written after it was made; working memory belongs to one thread. Must hold: the dictionary's bytes
@@ -10,6 +11,7 @@ use std::ptr::NonNull;
 
 // Links the library; the declarations below are those it leaves out.
 use lz4_sys as _;
+use zstd_safe::zstd_sys;
 
 extern "C" {
     fn LZ4_createStream() -> *mut c_void;
@@ -157,4 +159,43 @@ impl WorkingStream {
 /// The most bytes `source_bytes` can take when compressed (LZ4's own formula).
 pub(super) fn bound(source_bytes: usize) -> usize {
     source_bytes + source_bytes / 255 + 16
+}
+
+/// Puts zstd's header and entropy tables, made for `level` from `samples` (`lengths` long each), before
+/// `content`, and cuts its beginning so that all takes at most `bytes_max`. None: the samples give no tables.
+/// Takes about 1 MiB for some milliseconds.
+pub(super) fn with_tables(
+    content: &[u8],
+    samples: &[u8],
+    lengths: &[usize],
+    level: i32,
+    bytes_max: usize,
+) -> Option<Vec<u8>> {
+    assert_eq!(lengths.iter().sum::<usize>(), samples.len());
+    let content = &content[content.len().saturating_sub(bytes_max)..];
+    let mut dictionary = vec![0u8; bytes_max];
+    let parameters = zstd_sys::ZDICT_params_t {
+        compressionLevel: level,
+        notificationLevel: 0,
+        dictID: 0,
+    };
+    // SAFETY: the target is writable for `bytes_max`, content and samples are readable for the lengths given,
+    // and the lengths add up to the samples, as asserted.
+    let written = unsafe {
+        zstd_sys::ZDICT_finalizeDictionary(
+            dictionary.as_mut_ptr().cast(),
+            dictionary.len(),
+            content.as_ptr().cast(),
+            content.len(),
+            samples.as_ptr().cast(),
+            lengths.as_ptr(),
+            u32::try_from(lengths.len()).expect("some thousand samples"),
+            parameters,
+        )
+    };
+    // An error is a length no buffer can have.
+    (written <= bytes_max).then(|| {
+        dictionary.truncate(written);
+        dictionary
+    })
 }
