@@ -1,7 +1,7 @@
 //! Every limit of the engine, with its unit and its reason.
 
 use crate::clock::Clock;
-use crate::compress::CompressMode;
+use crate::compress::{CompressMode, CompressOptions};
 use crate::error::Error;
 use crate::mem::EXTENT_BYTES;
 use crate::policy::{Objective, ReclaimPolicy};
@@ -207,6 +207,8 @@ pub struct Config {
     pub extent_use: ExtentUse,
     /// Whether what leaves the hot tier is compressed before it is dropped.
     pub compress: CompressMode,
+    /// With which codec, in how much memory, and how large the hot tier stays.
+    pub compress_with: CompressOptions,
     /// What serving a miss takes, where it is known; else it is measured: a loader's time, or the time from a
     /// miss to the `set` of the same key. Decides in `CompressMode::Auto` whether compression pays.
     pub miss_cost: Option<Duration>,
@@ -277,6 +279,7 @@ impl Config {
             page_mode: PageMode::default(),
             extent_use: ExtentUse::default(),
             compress: CompressMode::default(),
+            compress_with: CompressOptions::default(),
             miss_cost: None,
             pressure_listener: None,
             memory_dir: None,
@@ -370,6 +373,14 @@ impl Config {
                 self.fresh_min.unwrap_or(0)
             ));
         }
+        if let Err(text) = self.compress_with.check() {
+            return wrong(text);
+        }
+        if self.compress_with.dictionary_memory > Some(floor_max) {
+            return wrong(format!(
+                "compress_with.dictionary_memory: at most {floor_max} bytes with this memory (a quarter of it)"
+            ));
+        }
         if self.threads == 0 {
             return wrong("threads = 0: at least 1 thread writes".into());
         }
@@ -408,17 +419,13 @@ impl Config {
             .unwrap_or(ITEM_DEFAULT_MAX.min(self.cache_bytes() / 8))
     }
 
-    /// Memory set aside for dictionaries, bytes.
+    /// Memory set aside for dictionaries while compression is on, bytes.
     pub(crate) fn dictionary_bytes(&self) -> u64 {
-        match self.compress {
-            CompressMode::Off => 0,
-            _ => {
-                let share = (self.memory as f64 * DICTIONARY_SHARE) as u64;
-                share
-                    .max(DICTIONARY_MEMORY_ENOUGH.min(2 * share))
-                    .min(DICTIONARY_MEMORY_MAX)
-            }
-        }
+        let share = (self.memory as f64 * DICTIONARY_SHARE) as u64;
+        let usual = share
+            .max(DICTIONARY_MEMORY_ENOUGH.min(2 * share))
+            .min(DICTIONARY_MEMORY_MAX);
+        self.compress_with.dictionary_memory.unwrap_or(usual)
     }
 
     /// The largest power of two that gives at least 128 segments, within 64 KiB and 2 MiB; twice as many where they

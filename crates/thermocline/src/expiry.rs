@@ -67,6 +67,11 @@ impl ExpiringBytes {
         self.opened_s.store(opened_s, Release);
     }
 
+    /// When the segment was opened.
+    pub(crate) fn opened_s(&self) -> u32 {
+        self.opened_s.load(Acquire)
+    }
+
     /// Everything it knows, for the books of a stopped cache.
     pub(crate) fn words(&self) -> [u32; WORDS] {
         std::array::from_fn(|n| match n {

@@ -44,13 +44,13 @@ mod typed;
 mod writer;
 
 pub use cache::{
-    Cache, Change, DictionaryUse, Expiry, Guard, Kept, Keys, Lease, Marks, Meta, Mode, NewValue,
-    Pages, ReadSink, Removal, Scan, SetOptions, Start, Stats, Stored, Tiers, Updated, View, Want,
-    Writer,
+    Cache, Change, DictionaryUse, Expiry, Guard, Kept, Keys, KindUse, Lease, Marks, Meta, Mode,
+    NewValue, Pages, ReadSink, Removal, Scan, SetOptions, Start, Stats, Stored, Tiers, Trimmed,
+    Updated, View, Want, Writer,
 };
 pub use clock::Clock;
 pub use collapse::{CollapseStats, STALL_BOUNDS_US};
-pub use compress::CompressMode;
+pub use compress::{CompressCodec, CompressMode, CompressOptions};
 #[doc(hidden)]
 pub use config::Shape;
 pub use config::{

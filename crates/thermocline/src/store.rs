@@ -189,7 +189,7 @@ impl Store {
                 due_ms: AtomicU64::new(u64::MAX),
                 dark_from_ms: AtomicU64::new(u64::MAX),
             },
-            compress: Compress::new(config.compress, config.miss_cost),
+            compress: Compress::new(config.compress, config.compress_with, config.miss_cost),
             listener: config.listener.clone(),
             marks: config.marks || config.time_to_idle.is_some(),
             idle_s: config

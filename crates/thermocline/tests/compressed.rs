@@ -253,7 +253,8 @@ fn saved_and_loaded_it_is_all_there() {
             there += 1;
         }
     }
-    assert!(there * 10 > coded.len() * 5, "{there} of {}", coded.len());
+    // What is loaded before the other's first dictionary takes its whole room.
+    assert!(there * 10 > coded.len() * 3, "{there} of {}", coded.len());
 }
 
 #[test]
@@ -317,4 +318,174 @@ fn the_budget_can_shrink_and_grow_under_it() {
             }
         }
     }
+}
+
+#[test]
+fn compression_is_switched_while_the_cache_runs() {
+    let cache = Cache::new(config(CompressMode::Off)).expect("a cache");
+    let keys = 3 * MEMORY / VALUE_BYTES as u64;
+    fill(&cache, 0, keys, &SetOptions::default());
+    assert_eq!((cache.tiers().demoted, cache.tiers().on), (0, false));
+    let without = cache.len();
+    cache
+        .set_compress(CompressMode::On)
+        .expect("nothing is kept");
+    let until = Instant::now() + Duration::from_secs(30);
+    let mut from = keys;
+    while (cache.tiers().trained == 0 || cache.len() < without * 5 / 4) && Instant::now() < until {
+        fill(&cache, from, keys / 10, &SetOptions::default());
+        from += keys / 10;
+    }
+    let tiers = cache.tiers();
+    assert!(
+        tiers.on && tiers.mode == CompressMode::On && tiers.coded_items > 10_000,
+        "{tiers:?}"
+    );
+    assert!(
+        cache.len() > without * 5 / 4,
+        "{} after {without}",
+        cache.len()
+    );
+    let kind = tiers.kinds.iter().find(|kind| kind.prefix == "user");
+    assert!(
+        kind.is_some_and(|kind| kind.ratio > 1.5),
+        "{:?}",
+        tiers.kinds
+    );
+    for &n in coded_keys(&cache, from).iter().take(1000) {
+        let value = cache.get(&key(n)).expect("nobody writes");
+        assert_eq!(value, text_of(n, VALUE_BYTES)[..]);
+    }
+    cache
+        .set_compress(CompressMode::Off)
+        .expect("off is always possible");
+    let (demoted, coded) = (cache.tiers().demoted, cache.tiers().coded_items);
+    // What is coded stays readable, and leaves first.
+    for &n in coded_keys(&cache, from).iter().take(1000) {
+        assert!(cache
+            .get(&key(n))
+            .is_some_and(|it| it == text_of(n, VALUE_BYTES)[..]));
+    }
+    fill(&cache, from, keys, &SetOptions::default());
+    let tiers = cache.tiers();
+    assert_eq!((tiers.demoted, tiers.on), (demoted, false));
+    assert!(
+        tiers.coded_items * 10 < coded,
+        "{} of {coded} are left",
+        tiers.coded_items
+    );
+    assert_eq!(tiers.decompress_fail, 0);
+}
+
+#[test]
+fn what_has_lain_compressed_for_long_can_be_trimmed() {
+    let clock = Clock::manual(START_MS);
+    let (cache, _) = full(&clock, &SetOptions::default());
+    let before = cache.tiers();
+    assert_eq!(
+        cache
+            .trim_compressed(Duration::from_secs(60), u64::MAX)
+            .segments,
+        0
+    );
+    clock.advance_ms(120_000);
+    let most = before.compressed_used_bytes / 4;
+    let some = cache.trim_compressed(Duration::from_secs(60), most);
+    assert!(
+        some.bytes >= most && some.bytes < 2 * most,
+        "{some:?} of {most}"
+    );
+    assert!(cache.tiers().compressed_used_bytes < before.compressed_used_bytes * 4 / 5);
+    let rest = cache.trim_compressed(Duration::from_secs(60), u64::MAX);
+    assert!(rest.segments > 0);
+    // Open segments are not drained: a few items may be left.
+    assert!(cache.tiers().coded_items * 10 < before.coded_items);
+    let young = 50_000_000;
+    fill(
+        &cache,
+        young,
+        2 * MEMORY / VALUE_BYTES as u64,
+        &SetOptions::default(),
+    );
+    assert!(cache.tiers().coded_items > 1000, "it goes on compressing");
+}
+
+/// The budget knows of everything, while a dictionary is trained too: samples, scratch and tables.
+#[test]
+fn training_is_paid_for_and_given_back() {
+    let (cache, _) = full(&Clock::manual(START_MS), &SetOptions::default());
+    for _ in 0..50 {
+        assert!(cache.stats().charged_bytes <= MEMORY, "{:?}", cache.stats());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let memory: u64 = cache
+        .tiers()
+        .dictionaries
+        .iter()
+        .map(|it| it.memory_bytes)
+        .sum();
+    assert!(memory < MEMORY / 40, "{memory} bytes of dictionaries");
+}
+
+/// Another schema under the same keys: its own dictionary is trained, and by the time as many values have gone by as the
+/// cache holds, they are coded as well as by a cache that never saw the old one.
+#[test]
+fn a_changed_schema_is_learned_within_a_turnover() {
+    let record = |n: u64, names: [&str; 4]| {
+        let word = |salt: u64| {
+            let words = [
+                "amber", "birch", "cedar", "delta", "ember", "fjord", "glade", "heath",
+            ];
+            words[((n + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize % 8]
+        };
+        let field = |name: &str| format!("\"{name}\":\"{} {}\"", word(name.len() as u64), n * 7919);
+        format!("{{{}}}", names.map(field).join(",")).into_bytes()
+    };
+    let old = [
+        "firstNameOfCustomer",
+        "lastNameOfCustomer",
+        "streetAndNumber",
+        "dateOfBirth",
+    ];
+    let new = [
+        "article_identifier",
+        "warehouse_location",
+        "unit_price_euro",
+        "last_delivery",
+    ];
+    let ratio = |cache: &Cache| {
+        let kinds = cache.tiers().kinds;
+        kinds
+            .iter()
+            .find(|kind| kind.prefix == "user")
+            .map_or(0.0, |kind| kind.ratio)
+    };
+    let mut from = 0;
+    let mut turn = |cache: &Cache, names: [&str; 4], count: u64| {
+        for n in from..from + count {
+            cache.set(&key(n), &record(n, names)).expect("room");
+            if n % 10_000 == 0 {
+                // The background thread has its turn on a busy machine too.
+                std::thread::sleep(Duration::from_millis(120));
+            }
+        }
+        from += count;
+    };
+    let fresh = Cache::new(config(CompressMode::On)).expect("a cache");
+    turn(&fresh, new, 500_000);
+    let changed = Cache::new(config(CompressMode::On)).expect("a cache");
+    turn(&changed, old, 500_000);
+    let fits = changed.len();
+    turn(&changed, new, 20_000);
+    let before = ratio(&changed);
+    turn(&changed, new, fits);
+    let (after, own) = (ratio(&changed), ratio(&fresh));
+    assert!(
+        before < own * 0.9,
+        "{before:.2} at once, {own:.2} with its own"
+    );
+    assert!(
+        after > own * 0.95,
+        "{after:.2} after a turnover, {own:.2} with its own"
+    );
 }

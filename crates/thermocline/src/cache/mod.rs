@@ -27,7 +27,7 @@ pub use options::{Expiry, Mode, SetOptions, Stored};
 pub use pages::Pages;
 pub(crate) use scan::Heat;
 pub use scan::{Keys, Removal, Scan};
-pub use tiers::{DictionaryUse, Tiers};
+pub use tiers::{DictionaryUse, KindUse, Tiers, Trimmed};
 pub use update::{Change, NewValue, Updated, View};
 pub use value::{Guard, Marks, Meta, ReadSink, Want};
 pub use warm::{Kept, Start};
@@ -174,7 +174,7 @@ impl Cache {
         };
         let inner = Inner {
             store: Store::new(parts, &config, Time::new(config.clock.clone()), 1),
-            reclaim: Reclaim::new(true, false, None),
+            reclaim: Reclaim::new(true, false, None, 0),
             key_size_max: 100,
             item_size_max: AtomicU64::new(4000),
             time_to_live: None,
@@ -215,7 +215,10 @@ impl Inner {
         let hot = config.hot_keys.then(|| Mutex::new(HotKeys::default()));
         let hot_bytes = hot.as_ref().map_or(0, |_| HotKeys::bytes());
         let curve_bytes = if config.curve { BYTES_MAX } else { 0 };
-        let dictionary_bytes = config.dictionary_bytes();
+        let dictionary_bytes = match config.compress {
+            CompressMode::Off => 0,
+            _ => config.dictionary_bytes(),
+        };
         let table_bytes =
             segments.table_bytes() + FIXED_BYTES + hot_bytes + curve_bytes + dictionary_bytes;
         let too_small = |what: &str| {
@@ -247,7 +250,12 @@ impl Inner {
         };
         Ok(Inner {
             store: Store::new(parts, config, time, seed),
-            reclaim: Reclaim::new(config.evict, config.background, press(config)),
+            reclaim: Reclaim::new(
+                config.evict,
+                config.background,
+                press(config),
+                config.dictionary_bytes(),
+            ),
             key_size_max: config.key_size_max(),
             item_size_max: AtomicU64::new(config.item_size_max()),
             time_to_live: config.time_to_live,
@@ -314,10 +322,10 @@ fn sample_hot(hot: &Mutex<HotKeys>, hash: u64, key: &[u8]) {
     }
 }
 
-/// Who codes what is demoted; None where compression is off for good.
+/// Who codes what is demoted; None where compression is off: one is made when it is switched on.
 fn press(config: &Config) -> Option<Press> {
     let wanted = config.compress != CompressMode::Off;
-    wanted.then(|| Press::new(config.dictionary_bytes(), None))
+    wanted.then(|| Press::new(config.dictionary_bytes(), config.compress_with))
 }
 
 fn new_segments(

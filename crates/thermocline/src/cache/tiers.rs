@@ -3,8 +3,10 @@
 use super::{Cache, Inner};
 use crate::compress::{CompressMode, Facts, Seen, Way};
 use crate::config::HOT_SHARE;
+use crate::error::Error;
 use crate::metrics::Counter;
 use crate::sync::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What lies in which tier, what compression does and what it costs. Sizes in bytes as of now, counts since
 /// the cache was made, times in nanoseconds (0: not measured yet).
@@ -31,6 +33,12 @@ pub struct Tiers {
     pub demoted: u64,
     /// See `demoted`.
     pub promoted: u64,
+    /// Drains of the compressed tier because it was full (zswap's name).
+    pub pool_limit_hit: u64,
+    /// Of the values coded, those by zstd, and those of one repeated byte.
+    pub coded_zstd: u64,
+    /// See `coded_zstd`.
+    pub same_filled: u64,
     /// Values coded; refused for being longer than 7/8 (zcache's name); refused above 5/8 while the mean was;
     /// not tried.
     pub coded: u64,
@@ -58,8 +66,36 @@ pub struct Tiers {
     pub duel_costs_ns: [f64; 3],
     /// See `duel_costs_ns`.
     pub duel_switches: u64,
+    /// The hot tier's share of the cache while compression is on.
+    pub hot_share: f64,
     /// The dictionaries, the empty one first.
     pub dictionaries: Vec<DictionaryUse>,
+    /// The kinds of items that were demoted lately.
+    pub kinds: Vec<KindUse>,
+}
+
+/// Items whose keys begin alike.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KindUse {
+    /// What their keys begin with; empty: keys without a beginning of their own.
+    pub prefix: String,
+    /// Bytes of their values demoted lately (halved with every training).
+    pub bytes: u64,
+    /// Mean of plain over coded bytes; 0: none was coded yet.
+    pub ratio: f64,
+    /// The dictionary they are coded with now.
+    pub dictionary: u8,
+}
+
+/// What left by [`Cache::trim_compressed`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Trimmed {
+    /// Segments emptied.
+    pub segments: u64,
+    /// Bytes of live items that were in them.
+    pub bytes: u64,
 }
 
 /// One dictionary in use.
@@ -93,7 +129,7 @@ impl Cache {
         let dictionaries = dictionaries(self);
         let sum = |of: fn(&DictionaryUse) -> u64| dictionaries.iter().map(of).sum();
         Tiers {
-            mode: compress.mode,
+            mode: compress.mode(),
             on: way != Way::Off,
             filtered: way == Way::Filtered,
             hot_used_bytes,
@@ -103,6 +139,9 @@ impl Cache {
             plain_bytes: sum(|it| it.plain_bytes),
             demoted: load(&events.demoted),
             promoted: load(&events.promoted),
+            pool_limit_hit: load(&events.pool_limit_hit),
+            coded_zstd: load(&events.coded_zstd),
+            same_filled: load(&events.same_filled),
             coded: load(&events.coded),
             reject_compress_poor: load(&events.reject_compress_poor),
             mean_compress_poor: load(&events.mean_compress_poor),
@@ -116,9 +155,46 @@ impl Cache {
             pressure: compress.pressure(),
             duel_costs_ns: scores.costs_ns,
             duel_switches: scores.switches,
+            hot_share: compress.options.hot_share.unwrap_or(HOT_SHARE),
             dictionaries,
+            kinds: kinds(self),
         }
     }
+
+    /// Switches compression on, off, or to where it pays, from now on. Nothing is moved for it: switched on, hot
+    /// shrinks as it drains; switched off, what lies coded stays readable and leaves first. Refused in a cache whose
+    /// memory is kept for the next start: dictionaries are not.
+    pub fn set_compress(&self, mode: CompressMode) -> Result<(), Error> {
+        if mode != CompressMode::Off && self.inner.identity.is_some() {
+            let why = "a cache that keeps its memory (memory_dir) cannot compress: its dictionaries would be lost";
+            return Err(Error::Config(why.into()));
+        }
+        self.inner.store.compress.set_mode(mode);
+        Ok(())
+    }
+
+    /// Evicts from the compressed tier what has been there for `age` or longer, the oldest first, until `bytes_max`
+    /// bytes have gone. By segment: an item that is hit moves to a young one. Takes the time of as many drains.
+    pub fn trim_compressed(&self, age: Duration, bytes_max: u64) -> Trimmed {
+        let age_s = age.as_secs().min(u64::from(u32::MAX)) as u32;
+        let (segments, bytes) = self.inner.reclaim.trim(&self.inner.store, age_s, bytes_max);
+        Trimmed { segments, bytes }
+    }
+}
+
+fn kinds(cache: &Cache) -> Vec<KindUse> {
+    let inner = &cache.inner;
+    let kinds = inner.reclaim.kinds(&inner.store).into_iter();
+    let mut kinds: Vec<KindUse> = kinds
+        .map(|(prefix, bytes, share, dictionary)| KindUse {
+            prefix: String::from_utf8_lossy(&prefix).into_owned(),
+            bytes,
+            ratio: if share > 0.0 { 1.0 / share } else { 0.0 },
+            dictionary,
+        })
+        .collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.bytes));
+    kinds
 }
 
 fn dictionaries(cache: &Cache) -> Vec<DictionaryUse> {
@@ -143,7 +219,7 @@ impl Inner {
     /// The chores of compression, ten times a second: measured costs take effect, dictionaries are trained.
     pub(super) fn look_at_tiers(&self) {
         let store = &self.store;
-        if store.compress.mode == CompressMode::Off {
+        if !store.compress.is_in_use() {
             return;
         }
         let sum = |counter| store.counters.sum(counter);
@@ -156,7 +232,7 @@ impl Inner {
         let facts = Facts {
             capacity_bytes: store.facts.capacity_bytes.load(Ordering::Relaxed),
             mean_bytes: store.policy.mean_size(),
-            hot_share: HOT_SHARE,
+            hot_share: store.compress.options.hot_share.unwrap_or(HOT_SHARE),
             coded_share: 0.0,
             code_ns: 0,
             decode_ns: 0,

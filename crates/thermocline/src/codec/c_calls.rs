@@ -27,6 +27,14 @@ extern "C" {
         target_bytes: c_int,
         acceleration: c_int,
     ) -> c_int;
+    fn LZ4_decompress_safe_usingDict(
+        source: *const c_char,
+        target: *mut c_char,
+        source_bytes: c_int,
+        target_bytes: c_int,
+        dictionary: *const c_char,
+        dictionary_bytes: c_int,
+    ) -> c_int;
     fn LZ4_createStreamHC() -> *mut c_void;
     fn LZ4_freeStreamHC(stream: *mut c_void) -> c_int;
     fn LZ4_resetStreamHC_fast(stream: *mut c_void, level: c_int);
@@ -154,6 +162,23 @@ impl WorkingStream {
         assert!(written > 0, "the target holds the bound");
         written as usize
     }
+}
+
+/// Decompresses a block made with `dictionary` into all of `value`. False: damaged. For comparison alone.
+pub(super) fn decompress(block: &[u8], dictionary: &[u8], value: &mut [u8]) -> bool {
+    let length = |bytes: &[u8]| c_int::try_from(bytes.len()).expect("at most 256 KiB");
+    // SAFETY: all three are readable, and the target writable, for the lengths given.
+    let written = unsafe {
+        LZ4_decompress_safe_usingDict(
+            block.as_ptr().cast(),
+            value.as_mut_ptr().cast(),
+            length(block),
+            length(value),
+            dictionary.as_ptr().cast(),
+            length(dictionary),
+        )
+    };
+    usize::try_from(written).is_ok_and(|written| written == value.len())
 }
 
 /// The most bytes `source_bytes` can take when compressed (LZ4's own formula).

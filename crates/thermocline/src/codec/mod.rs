@@ -15,6 +15,8 @@ mod c_calls;
 mod dictionary;
 mod frame;
 mod lz4;
+#[doc(hidden)]
+pub mod reference;
 mod train;
 mod zstd;
 

@@ -136,9 +136,11 @@ pub(crate) struct Tally {
 }
 
 /// One kind's books.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) class: Class,
+    /// What its keys begin with; empty until it was seen.
+    pub(crate) name: Box<[u8]>,
     /// Plain bytes demoted, halved now and then.
     pub(crate) bytes: u64,
     /// Running mean of coded over plain bytes; 0 before the first.
@@ -221,7 +223,13 @@ impl Tally {
             // A kind under 1 % of the bytes cannot repay its dictionary.
             .filter(|row| row.bytes * 100 >= total)
             .max_by_key(|row| row.bytes)
-            .copied()
+            .cloned()
+    }
+
+    /// Whether the dictionary that serves a kind no longer fits it.
+    pub(crate) fn has_drifted(&self, class: Class) -> bool {
+        let row = self.rows.iter().find(|row| row.class == class);
+        row.is_some_and(Row::has_drifted)
     }
 
     /// Forgets half, so that what goes by now counts most.
@@ -229,7 +237,16 @@ impl Tally {
         self.rows.iter_mut().for_each(|row| row.bytes /= 2);
     }
 
-    #[cfg(test)]
+    /// Notes what the keys of a kind begin with.
+    pub(crate) fn name(&mut self, class: Class, key: &[u8]) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.class == class) {
+            if row.name.is_empty() {
+                row.name = prefix(key).into();
+            }
+        }
+    }
+
+    /// All kinds' books.
     pub(crate) fn rows(&self) -> &[Row] {
         &self.rows
     }

@@ -4,8 +4,8 @@
 //! shadows take under 0.6 MiB, whatever the cache's size. A reader or writer that meets another here passes on.
 
 use super::duel::{Duel, Prices};
+use super::options::CompressMode;
 use super::shadow::{Way, World};
-use super::CompressMode;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 
 /// Items a shadow holds, uncompressed, at the least.
@@ -35,7 +35,8 @@ pub(crate) struct Facts {
 }
 
 pub(crate) struct Control {
-    mode: CompressMode,
+    /// `CompressMode` as a number.
+    mode: AtomicU32,
     /// `Way` as a number, for readers.
     way: AtomicU32,
     /// Keys whose lower 32 hash bits are below are sampled; 0: none.
@@ -65,11 +66,31 @@ impl Control {
             CompressMode::On | CompressMode::Auto => Way::On,
         };
         Control {
-            mode,
+            mode: AtomicU32::new(mode.number()),
             way: AtomicU32::new(way as u32),
             sample_below: AtomicU64::new(0),
             duel: Mutex::new(None),
         }
+    }
+
+    pub(crate) fn mode(&self) -> CompressMode {
+        CompressMode::of_number(self.mode.load(Ordering::Relaxed))
+    }
+
+    /// Asks for another mode. On and off hold at once; auto begins on, with a duel of its own.
+    pub(crate) fn set_mode(&self, mode: CompressMode) {
+        let mut duel = crate::sync::lock(&self.duel);
+        if mode == self.mode() {
+            return;
+        }
+        *duel = None;
+        self.sample_below.store(0, Ordering::Relaxed);
+        let way = match mode {
+            CompressMode::Off => Way::Off,
+            CompressMode::On | CompressMode::Auto => Way::On,
+        };
+        self.way.store(way as u32, Ordering::Relaxed);
+        self.mode.store(mode.number(), Ordering::Relaxed);
     }
 
     #[inline]
@@ -115,7 +136,7 @@ impl Control {
     /// Takes note of what was measured, and lets the duel's verdict come into force. A few times a second,
     /// once the cache is full: before that there is nothing to decide.
     pub(crate) fn look(&self, facts: &Facts, seed: u64) {
-        if self.mode != CompressMode::Auto || facts.mean_bytes < 1.0 {
+        if self.mode() != CompressMode::Auto || facts.mean_bytes < 1.0 {
             return;
         }
         let prices = Prices {
@@ -135,9 +156,12 @@ impl Control {
         let items = facts.capacity_bytes as f64 / facts.mean_bytes;
         let sampled = (items / SHADOW_ITEMS).max(1.0).log2().floor() as u32;
         let capacity = facts.capacity_bytes >> sampled;
+        let mut slot = crate::sync::lock(&self.duel);
+        if self.mode() != CompressMode::Auto {
+            return;
+        }
         self.sample_below
             .store(ALL_KEYS >> sampled, Ordering::Relaxed);
-        let mut slot = crate::sync::lock(&self.duel);
         let running = slot.get_or_insert_with(|| Running {
             duel: Duel::new(capacity, &prices, seed),
             world,
@@ -196,6 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn another_mode_can_be_asked_for_at_any_time() {
+        let control = Control::new(CompressMode::Auto);
+        control.look(&FACTS, 1);
+        (0..1000).for_each(|n| control.sees(hash(n), 400));
+        assert!(control.samples(0));
+        for (mode, way) in [
+            (CompressMode::Off, Way::Off),
+            (CompressMode::On, Way::On),
+            (CompressMode::Auto, Way::On),
+        ] {
+            control.set_mode(mode);
+            assert_eq!((control.mode(), control.way()), (mode, way));
+            assert!(!control.samples(0), "the old duel is over");
+        }
+        control.look(&FACTS, 1);
+        assert!(control.samples(0));
+    }
+
+    #[test]
     fn cheap_misses_of_what_does_not_compress_turn_it_off() {
         let control = Control::new(CompressMode::Auto);
         assert_eq!(control.way(), Way::On);
@@ -209,8 +252,7 @@ mod tests {
             control.sees(hash(n % 300_000), 400);
         }
         control.look(&facts, 1);
-        // Filtered codes next to nothing of a loop, so it costs no more than off.
-        assert_ne!(control.way(), Way::On);
+        assert_eq!(control.way(), Way::Off);
         let [off, on, _] = control.scores().costs_ns;
         assert!(off > 0.0 && on > off);
     }

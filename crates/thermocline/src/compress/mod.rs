@@ -15,16 +15,20 @@ mod dictionaries;
 mod duel;
 mod gauge;
 mod miss_clock;
+mod options;
 mod press;
 mod samples;
+#[cfg(any(test, feature = "simulate"))]
+#[cfg_attr(not(feature = "simulate"), allow(dead_code))]
+pub mod score;
 mod shadow;
 mod shared;
 mod trained;
 
 pub(crate) use control::Facts;
 pub(crate) use gauge::Seen;
+pub use options::{CompressCodec, CompressMode, CompressOptions};
 pub(crate) use press::Press;
 pub(crate) use shadow::Way;
 pub(crate) use shared::Compress;
-pub use shared::CompressMode;
 pub(crate) use trained::Trained;

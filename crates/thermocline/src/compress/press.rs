@@ -5,9 +5,8 @@
 
 use super::classes::{Admission, Class, Refusal, Tally};
 use super::dictionaries::DICTIONARIES_MAX;
+use super::options::{CompressCodec, CompressOptions};
 use super::samples::Samples;
-#[cfg(all(test, not(shuttle)))]
-use super::shared::CompressMode;
 use super::shared::{measured, Compress};
 use super::trained::Trained;
 use crate::codec::{Dictionary, Encoder, Method, SAMPLE_FACTOR};
@@ -24,6 +23,8 @@ const HIGH_AFTER: usize = 8;
 /// From this price of a miss on, the high search's 3 to 5 us are repaid by what more it lets fit, even where
 /// a writer waits for them. A price nobody knows yet counts as a millisecond.
 const HIGH_FROM_MISS_NS: u64 = 50_000;
+/// One value in so many tells what its kind is called.
+const NAME_EVERY: u32 = 64;
 /// What zstd's tables come to beside LZ4's, at level 1 and at level 3, with a dictionary of 64 KiB.
 const ZSTD_TABLES: [(i32, usize); 2] = [(3, (462 + 90) << 10), (1, (110 + 90) << 10)];
 
@@ -59,6 +60,8 @@ pub(crate) struct Room {
     pub(crate) bytes: usize,
     /// zstd's tables fit too, at this level.
     pub(crate) zstd_level: Option<i32>,
+    /// All values are to be zstd's.
+    pub(crate) only_zstd: bool,
 }
 
 pub(crate) struct Press {
@@ -67,8 +70,8 @@ pub(crate) struct Press {
     tally: Tally,
     samples: Samples,
     cut: Cut,
-    /// The level of zstd asked for, if any: 0 switches zstd off.
-    zstd_level: Option<i32>,
+    options: CompressOptions,
+    coded_values: u32,
     /// Samples are out being trained on.
     training: bool,
     trainings: u64,
@@ -81,19 +84,21 @@ pub(crate) struct Press {
 impl Press {
     /// `memory_bytes`: what dictionaries, their tables and the encoder may take together. Samples come on top,
     /// and are asked for: [`Press::wants_samples`].
-    pub(crate) fn new(memory_bytes: u64, zstd_level: Option<i32>) -> Press {
+    pub(crate) fn new(memory_bytes: u64, options: CompressOptions) -> Press {
         Press {
             encoder: Encoder::new(),
             admission: Admission::default(),
             tally: Tally::default(),
             samples: Samples::default(),
             cut: Cut::of(memory_bytes),
-            zstd_level,
+            options,
+            coded_values: 0,
             training: false,
             trainings: 0,
             trained_at: None,
             youngest_id: 0,
-            wanted: Some(None),
+            // Without memory for them, no dictionaries.
+            wanted: (memory_bytes > 0).then_some(None),
         }
     }
 
@@ -123,6 +128,10 @@ impl Press {
         self.tally
             .add(class, value.len(), taken.then_some(coded.len()));
         shared.demoted_as(value.len(), if taken { coded.len() } else { value.len() });
+        self.coded_values = self.coded_values.wrapping_add(1);
+        if self.coded_values % NAME_EVERY == 1 {
+            self.tally.name(class, key);
+        }
         if !taken {
             let counter = match self.admission.refused(class, value.len()) {
                 Refusal::Poor => &shared.events.reject_compress_poor,
@@ -132,7 +141,7 @@ impl Press {
             return false;
         }
         self.admission.taken(class, value.len(), coded.len());
-        shared.events.coded.fetch_add(1, Ordering::Relaxed);
+        shared.events.coded(coded);
         true
     }
 
@@ -156,7 +165,10 @@ impl Press {
         let encoder = &mut self.encoder;
         shared.dictionaries.with(|table| {
             let dictionary = table.current(class);
-            let method = dictionary.method(value.len(), high);
+            let method = match self.options.codec {
+                CompressCodec::Zstd => Method::Zstd(dictionary.zstd_level().unwrap_or(1)),
+                _ => dictionary.method(value.len(), high),
+            };
             coded.clear();
             if let Method::Zstd(_) = method {
                 return encoder.encode(dictionary, method, value, most, coded);
@@ -185,7 +197,8 @@ impl Press {
     /// They are paid for: gathers until they are full.
     pub(crate) fn grant_samples(&mut self) {
         if let Some(class) = self.wanted.take() {
-            self.samples = Samples::new(class, self.cut.samples_bytes);
+            let drifted = class.is_some_and(|class| self.tally.has_drifted(class));
+            self.samples = Samples::new(class, self.cut.samples_bytes, drifted);
         }
     }
 
@@ -222,16 +235,34 @@ impl Press {
         }
         // Either codec's tables are made where they are used first, so long values alone make zstd's only.
         let encoder = Encoder::working_bytes(true) - Encoder::working_bytes(false);
-        let asked = self.zstd_level.unwrap_or(ZSTD_TABLES[0].0);
+        let asked = match self.options.codec {
+            CompressCodec::Lz4 => 0,
+            _ => self.options.zstd_level.unwrap_or(ZSTD_TABLES[0].0),
+        };
         let fits =
             |&&(level, tables): &&(i32, usize)| asked >= level && left >= bytes + tables + encoder;
         let fitting = ZSTD_TABLES.iter().find(fits);
-        let zstd_level = fitting.map(|&(level, _)| level.max(asked.min(level * 7)));
+        let zstd_level = match (fitting, self.options.codec) {
+            (Some(&(3, _)), _) => Some(asked),
+            (Some(_), _) | (None, CompressCodec::Zstd) => Some(1),
+            (None, _) => None,
+        };
         Some(Room {
             id,
             bytes,
             zstd_level,
+            only_zstd: self.options.codec == CompressCodec::Zstd,
         })
+    }
+
+    /// Every kind's name, bytes demoted lately, and mean of coded over plain bytes; with the dictionary in force.
+    pub(crate) fn kinds(&self, shared: &Compress) -> Vec<(Vec<u8>, u64, f64, u8)> {
+        let dictionary = |class| shared.dictionaries.with(|table| table.current(class).id());
+        let row = |row: &super::classes::Row| {
+            let id = dictionary(row.class);
+            (row.name.to_vec(), row.bytes, row.share, id)
+        };
+        self.tally.rows().iter().map(row).collect()
     }
 
     /// Bytes that dictionaries and their tables take beyond what is set aside for them: while one takes
@@ -280,6 +311,7 @@ impl Press {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use super::super::options::CompressMode;
     use super::*;
 
     /// A record of a kind: its fields' names and words are the kind's own.
@@ -321,8 +353,8 @@ mod tests {
     #[test]
     fn what_goes_by_trains_a_dictionary_and_comes_back_whole() {
         let (shared, mut press) = (
-            Compress::new(CompressMode::On, None),
-            Press::new(8 << 20, None),
+            Compress::new(CompressMode::On, CompressOptions::default(), None),
+            Press::new(8 << 20, CompressOptions::default()),
         );
         let before = run(&mut press, &shared, "user", 900);
         assert!(before < 1.3, "no dictionary yet: {before}");
@@ -340,8 +372,8 @@ mod tests {
     #[test]
     fn a_second_kind_gets_its_own_and_a_changed_schema_is_learned() {
         let (shared, mut press) = (
-            Compress::new(CompressMode::On, None),
-            Press::new(8 << 20, None),
+            Compress::new(CompressMode::On, CompressOptions::default(), None),
+            Press::new(8 << 20, CompressOptions::default()),
         );
         run(&mut press, &shared, "user", 150_000);
         let first = run(&mut press, &shared, "basket", 2_000);
@@ -371,12 +403,12 @@ mod tests {
     #[test]
     fn samples_are_gathered_only_while_they_are_paid_for() {
         let (shared, mut press) = (
-            Compress::new(CompressMode::On, None),
-            Press::new(8 << 20, None),
+            Compress::new(CompressMode::On, CompressOptions::default(), None),
+            Press::new(8 << 20, CompressOptions::default()),
         );
         let mut coded = Vec::new();
         let mut see = |press: &mut Press| {
-            for n in 0..3000 {
+            for n in 0..5000 {
                 press.code(&shared, b"user:1", &record("user", n), false, &mut coded);
             }
         };
@@ -395,8 +427,8 @@ mod tests {
     #[test]
     fn long_wordy_values_are_served_by_zstd() {
         let (shared, mut press) = (
-            Compress::new(CompressMode::On, None),
-            Press::new(8 << 20, None),
+            Compress::new(CompressMode::On, CompressOptions::default(), None),
+            Press::new(8 << 20, CompressOptions::default()),
         );
         let long = |n: u64| -> Vec<u8> {
             (0..24)

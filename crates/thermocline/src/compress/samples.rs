@@ -8,8 +8,10 @@ const SAMPLES_MAX: usize = 5000;
 const SAMPLES_ENOUGH: usize = 1000;
 /// A value longer than this would crowd the others out.
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
-/// Of the values that qualify, one in so many is taken once a dictionary exists.
-const EVERY: u32 = 64;
+/// Of the values that qualify, one in so many is taken once a dictionary exists; of a kind that no longer fits
+/// its own more, so that it is served again soon.
+const EVERY: u32 = 16;
+const EVERY_DRIFTED: u32 = 4;
 
 /// A bounded store of samples of one kind, or of all.
 #[derive(Default)]
@@ -20,27 +22,30 @@ pub(crate) struct Samples {
     pub(crate) lengths: Vec<usize>,
     /// Bytes it may hold; 0: it takes nothing.
     bytes_max: usize,
+    every: u32,
     seen: u32,
 }
 
 impl Samples {
-    pub(crate) fn new(class: Option<Class>, bytes_max: usize) -> Samples {
+    /// `drifted`: the kind has a dictionary that no longer fits.
+    pub(crate) fn new(class: Option<Class>, bytes_max: usize, drifted: bool) -> Samples {
         Samples {
             class,
             content: Vec::with_capacity(bytes_max),
             bytes_max,
+            every: if drifted { EVERY_DRIFTED } else { EVERY },
             ..Samples::default()
         }
     }
 
-    /// Looks at a value; `hurry` takes every one, else one in 64.
+    /// Looks at a value; `hurry` takes every one.
     pub(crate) fn see(&mut self, class: Class, value: &[u8], hurry: bool) {
         let wanted = self.class.is_none_or(|only| only == class);
         if !wanted || self.is_full() || value.is_empty() || value.len() > SAMPLE_BYTES_MAX {
             return;
         }
         self.seen = self.seen.wrapping_add(1);
-        if !hurry && self.seen % EVERY != 0 {
+        if !hurry && self.seen % self.every.max(1) != 0 {
             return;
         }
         if self.content.len() + value.len() > self.bytes_max {
@@ -63,7 +68,10 @@ impl Samples {
 
     /// Whether a training can begin.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.lengths.is_empty() && (self.is_full() || self.lengths.len() >= SAMPLES_ENOUGH)
+        // A dictionary is at most a tenth of them: with few bytes it would be small.
+        let enough =
+            self.lengths.len() >= SAMPLES_ENOUGH && self.content.len() * 2 >= self.bytes_max;
+        !self.lengths.is_empty() && (self.is_full() || enough)
     }
 
     /// The first nine tenths, and the values of the last tenth, which judge the result.
@@ -79,7 +87,7 @@ mod tests {
 
     #[test]
     fn takes_its_kind_until_it_is_full() {
-        let mut samples = Samples::new(Some(Class(1)), 1000);
+        let mut samples = Samples::new(Some(Class(1)), 1000, false);
         samples.see(Class(2), &[0; 100], true);
         assert!(samples.lengths.is_empty());
         for _ in 0..20 {
@@ -90,10 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn without_hurry_it_takes_one_in_64() {
-        let mut samples = Samples::new(None, 1 << 20);
-        (0..6400).for_each(|n| samples.see(Class(n), &[0; 10], false));
-        assert_eq!(samples.lengths.len(), 100);
-        assert!(!samples.is_ready());
+    fn without_hurry_it_takes_some_and_more_of_what_has_drifted() {
+        for (drifted, taken) in [(false, 400), (true, 1600)] {
+            let mut samples = Samples::new(None, 1 << 20, drifted);
+            (0..6400).for_each(|n| samples.see(Class(n), &[0; 10], false));
+            assert_eq!(samples.lengths.len(), taken);
+            assert!(!samples.is_ready(), "too few bytes");
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! those of the real tiers with one fixed probation of 10 %. What it tells of a request is where it would
 //! have been found and how many items would have been coded meanwhile.
 //!
-//! Must hold: resident bytes fit the capacity after every request; ghosts are at most twice the residents.
+//! Must hold: resident bytes fit the capacity after every request; ghosts are at most one and a half for each item that
+//! would fit uncompressed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,7 +13,8 @@ use std::collections::{HashMap, VecDeque};
 const PROBATION_SHARE: f64 = 0.10;
 /// A new epoch each time so much of the capacity has gone into main.
 const EPOCHS_PER_CAPACITY: u64 = 4;
-const GHOSTS_PER_RESIDENT: usize = 2;
+/// Ghosts for each item that would fit uncompressed, as the engine keeps them.
+const GHOSTS_PER_ITEM: f64 = 1.5;
 
 /// What becomes of items that hot evicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +82,8 @@ pub(crate) struct Shadow {
     ghosts: HashMap<u32, Ghost>,
     ghost_queue: VecDeque<(u32, u64)>,
     turn: u64,
+    /// Running mean of what is inserted.
+    mean_bytes: f64,
     /// Bytes ever put into the main queue that counts, and the epoch they make.
     main_in: u64,
     /// Epoch of the item main lost last.
@@ -98,6 +102,7 @@ impl Shadow {
             ghosts: HashMap::new(),
             ghost_queue: VecDeque::new(),
             turn: 0,
+            mean_bytes: 0.0,
             main_in: 0,
             main_oldest: 0,
             random: seed | 1,
@@ -106,6 +111,12 @@ impl Shadow {
 
     pub(crate) fn way(&self) -> Way {
         self.way
+    }
+
+    /// From now on what hot evicts goes this way; nothing is moved for it.
+    #[cfg(any(test, feature = "simulate"))]
+    pub(crate) fn set_way(&mut self, way: Way) {
+        self.way = way;
     }
 
     pub(crate) fn set_capacity(&mut self, bytes: u64) {
@@ -138,6 +149,10 @@ impl Shadow {
         if u64::from(bytes) > self.capacity_bytes {
             return Outcome { found, coded: 0 };
         }
+        self.mean_bytes = match self.mean_bytes {
+            0.0 => f64::from(bytes),
+            mean => mean + (f64::from(bytes) - mean) / 256.0,
+        };
         let queue = match found {
             Found::Compressed => HOT_MAIN,
             _ if self.comes_back_soon(key) || self.is_cold() => HOT_MAIN,
@@ -183,7 +198,8 @@ impl Shadow {
                 self.drain_coded();
             }
         }
-        let ghosts_max = GHOSTS_PER_RESIDENT * self.nodes.len().max(8);
+        let items = self.capacity_bytes as f64 / self.mean_bytes.max(1.0);
+        let ghosts_max = (GHOSTS_PER_ITEM * items) as usize + 8;
         while self.ghost_queue.len() > ghosts_max {
             let Some((key, turn)) = self.ghost_queue.pop_front() else {
                 break;

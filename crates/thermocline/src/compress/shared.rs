@@ -5,31 +5,22 @@ use super::dictionaries::Dictionaries;
 use super::duel::Prices;
 use super::gauge::{Gauge, Seen};
 use super::miss_clock::MissClock;
+use super::options::{CompressMode, CompressOptions};
 use super::shadow::Way;
 use crate::codec::{CodedHead, Decoder};
-use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 /// Of the decodes one in so many is timed: two clock readings cost 50 ns.
 const TIME_EVERY: u64 = 64;
+/// Of the items evicted while auto is off, one in so many is coded to see.
+const PROBE_EVERY: u32 = 64;
 /// Weight of a new measurement in a running mean: 1/32.
 const WEIGHT_SHIFT: u32 = 5;
 
 /// One compressed hit in 16.
 const PROMOTE_BELOW_MIN: u32 = 1 << 12;
-
-/// Whether items that leave the hot tier are compressed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum CompressMode {
-    /// Where it pays: measured costs and a duel on sampled keys decide.
-    Auto,
-    /// Always.
-    On,
-    /// Never; no memory is set aside for it.
-    #[default]
-    Off,
-}
 
 /// Running means, in nanoseconds; 0 before the first measurement.
 #[derive(Default)]
@@ -60,6 +51,11 @@ pub(crate) struct Events {
     pub(crate) decodes: AtomicU64,
     pub(crate) decompress_fail: AtomicU64,
     pub(crate) coded: AtomicU64,
+    /// Of these by zstd, and of one repeated byte.
+    pub(crate) coded_zstd: AtomicU64,
+    pub(crate) same_filled: AtomicU64,
+    /// Drains of the compressed tier because it was full.
+    pub(crate) pool_limit_hit: AtomicU64,
     pub(crate) reject_compress_poor: AtomicU64,
     pub(crate) mean_compress_poor: AtomicU64,
     pub(crate) skipped: AtomicU64,
@@ -68,16 +64,33 @@ pub(crate) struct Events {
     pub(crate) trained: AtomicU64,
 }
 
+impl Events {
+    /// A value became these bytes.
+    pub(crate) fn coded(&self, bytes: &[u8]) {
+        self.coded.fetch_add(1, Ordering::Relaxed);
+        match CodedHead::read(bytes).map(|head| head.codec()) {
+            Ok("zstd") => self.coded_zstd.fetch_add(1, Ordering::Relaxed),
+            Ok("same") => self.same_filled.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
+    }
+}
+
 pub(crate) struct Compress {
     pub(crate) dictionaries: Dictionaries,
     pub(crate) costs: Costs,
     pub(crate) events: Events,
     /// A compressed hit promotes if a coin of 2^16 sides falls below this.
     promote_below: AtomicU32,
-    pub(crate) mode: CompressMode,
+    pub(crate) options: CompressOptions,
     pub(crate) control: Control,
-    /// Times misses where nobody says what they cost.
-    miss_clock: Option<MissClock>,
+    /// Times misses, where nobody says what they cost and somebody wants to know.
+    miss_clock: MissClock,
+    times_misses: AtomicBool,
+    states_miss_cost: bool,
+    probes: AtomicU32,
+    /// It has been on, or may be: there is something to look after.
+    in_use: AtomicBool,
     started: Instant,
     gauge: Mutex<Gauge>,
     pressure: AtomicU32,
@@ -91,7 +104,11 @@ thread_local! {
 
 impl Compress {
     /// `miss_cost`: what serving a miss takes, if the embedder says so.
-    pub(crate) fn new(mode: CompressMode, miss_cost: Option<Duration>) -> Compress {
+    pub(crate) fn new(
+        mode: CompressMode,
+        options: CompressOptions,
+        miss_cost: Option<Duration>,
+    ) -> Compress {
         let stated_ns = miss_cost.map_or(0, |cost| cost.as_nanos().min(u64::MAX as u128) as u64);
         Compress {
             dictionaries: Dictionaries::new(),
@@ -101,14 +118,47 @@ impl Compress {
             },
             events: Events::default(),
             promote_below: AtomicU32::new(PROMOTE_BELOW_MIN),
-            mode,
+            options,
             control: Control::new(mode),
-            miss_clock: (mode == CompressMode::Auto && miss_cost.is_none()).then(MissClock::new),
+            miss_clock: MissClock::new(),
+            times_misses: AtomicBool::new(mode != CompressMode::Off && miss_cost.is_none()),
+            states_miss_cost: miss_cost.is_some(),
+            probes: AtomicU32::new(0),
+            in_use: AtomicBool::new(mode != CompressMode::Off),
             started: Instant::now(),
             gauge: Mutex::new(Gauge::default()),
             pressure: AtomicU32::new(0),
             coded_share: AtomicU32::new(0),
         }
+    }
+
+    /// What is asked for now.
+    pub(crate) fn mode(&self) -> CompressMode {
+        self.control.mode()
+    }
+
+    /// Asks for another mode from now on.
+    pub(crate) fn set_mode(&self, mode: CompressMode) {
+        let on = mode != CompressMode::Off;
+        if on {
+            self.in_use.store(true, Ordering::Relaxed);
+        }
+        self.times_misses
+            .store(on && !self.states_miss_cost, Ordering::Relaxed);
+        self.control.set_mode(mode);
+    }
+
+    /// Whether there are, or may be, coded items to look after.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
+    /// Whether this evicted item should be coded for the sake of knowing what that would bring: one in 64 while
+    /// auto is off, so that it finds out when values change.
+    pub(crate) fn probes(&self) -> bool {
+        self.mode() == CompressMode::Auto
+            && !self.is_on()
+            && self.probes.fetch_add(1, Ordering::Relaxed) % PROBE_EVERY == 0
     }
 
     /// Whether hot is a small front and what it evicts is demoted.
@@ -165,22 +215,19 @@ impl Compress {
     /// A read of a key found nothing.
     #[inline]
     pub(crate) fn missed(&self, hash: u64) {
-        if let Some(clock) = &self.miss_clock {
-            if MissClock::samples(hash) {
-                clock.missed(hash, self.started.elapsed().as_micros() as u64);
-            }
+        if MissClock::samples(hash) && self.times_misses.load(Ordering::Relaxed) {
+            let now_us = self.started.elapsed().as_micros() as u64;
+            self.miss_clock.missed(hash, now_us);
         }
     }
 
     /// A key that had no item was stored.
     #[inline]
     pub(crate) fn stored(&self, hash: u64) {
-        if let Some(clock) = &self.miss_clock {
-            if MissClock::samples(hash) {
-                let now_us = self.started.elapsed().as_micros() as u64;
-                if let Some(ns) = clock.stored(hash, now_us) {
-                    measured(&self.costs.miss_ns, ns);
-                }
+        if MissClock::samples(hash) && self.times_misses.load(Ordering::Relaxed) {
+            let now_us = self.started.elapsed().as_micros() as u64;
+            if let Some(ns) = self.miss_clock.stored(hash, now_us) {
+                measured(&self.costs.miss_ns, ns);
             }
         }
     }

@@ -81,7 +81,10 @@ fn trained(samples: &Samples, room: Room, shared: &Compress) -> Option<Dictionar
     let before = judge(&old, samples, |bytes| old.method(bytes, false));
     let plain = Dictionary::new(room.id, &bytes);
     if let Some(zstd) = with_zstd(&plain, samples, room, shared) {
-        let now = judge(&zstd, samples, |bytes| zstd.method(bytes, false));
+        let now = judge(&zstd, samples, |bytes| match room.only_zstd {
+            true => Method::Zstd(zstd.zstd_level().unwrap_or(1)),
+            false => zstd.method(bytes, false),
+        });
         return is_better(now, before).then_some(zstd);
     }
     let now = judge(&plain, samples, |_| Method::Lz4Fast);
@@ -107,12 +110,15 @@ fn with_zstd(
         .iter()
         .filter(|&&bytes| bytes >= ZSTD_VALUE_MIN)
         .sum();
-    if long * 10 < unseen.iter().sum::<usize>() * 9 {
+    if !room.only_zstd && long * 10 < unseen.iter().sum::<usize>() * 9 {
         return None;
     }
     let (content, lengths) = (&samples.content[..split], &samples.lengths[..count]);
     let bytes = with_zstd_tables(plain.bytes(), content, lengths, level)?;
     let zstd = Dictionary::new(room.id, &bytes).preferring_zstd(level);
+    if room.only_zstd {
+        return Some(zstd);
+    }
     let by_lz4 = judge(plain, samples, |_| Method::Lz4High);
     let by_zstd = judge(&zstd, samples, |bytes| zstd.method(bytes, true));
     let miss_ns = match shared.costs.miss_ns.load(Ordering::Relaxed) {

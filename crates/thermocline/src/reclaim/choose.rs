@@ -69,6 +69,8 @@ impl Reclaim {
         let facts = self.pool_facts(store, books);
         if facts.most_freed.is_none() && evict {
             if let Some(pool) = self.next_compressed(store, books, &facts) {
+                let hits = &store.compress.events.pool_limit_hit;
+                hits.fetch_add(1, Ordering::Relaxed);
                 return self.start_oldest(store, books, Tier::Compressed, pool, None);
             }
         }

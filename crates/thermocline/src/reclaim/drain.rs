@@ -33,6 +33,8 @@ pub(super) enum Mode {
     Empty,
     /// Mostly dead: keep everything that lives, counters unchanged.
     Compact,
+    /// Of the compressed tier, and old: everything goes.
+    Trim,
     /// Oldest active segment of two lists: whole to the young end of the inactive one, counters cleared.
     Deactivate,
 }
@@ -328,6 +330,7 @@ impl Drain {
             Mode::Compact => Verdict::Keep {
                 counter: counter as u8,
             },
+            Mode::Trim => Verdict::Evict { ghost: true },
             _ if self.tier(store) == Tier::Compressed => {
                 super::tiers::compressed_verdict(counter.saturating_sub(self.strictness) as u8)
             }
@@ -347,6 +350,7 @@ impl Drain {
                 self.demote(store, books, pin, entry, counter as u8)
             }
             Verdict::Evict { ghost } => {
+                self.probe(store, books, entry);
                 self.drop_item(store, books, pin, entry, Cause::Evicted, ghost)
             }
         }
@@ -409,6 +413,26 @@ impl Drain {
         }
     }
 
+    /// Codes an item that leaves now and then, to know what compressing would bring; what comes of it is dropped.
+    fn probe(&self, store: &Store, books: &mut Books, entry: Entry) {
+        if entry.what != What::Item || self.tier(store) != Tier::Hot || !store.compress.probes() {
+            return;
+        }
+        let Some(seen) = store.see(entry.place) else {
+            return;
+        };
+        if seen.layout.kind != Kind::Plain || seen.layout.is_coded() {
+            return;
+        }
+        let (mut key, mut value, mut coded) = (Vec::new(), Vec::new(), Vec::new());
+        seen.item.append_key(&seen.layout, &mut key);
+        seen.item.append_value(&seen.layout, &mut value);
+        if let Some(press) = &mut books.press {
+            // Bytes that a writer changes meanwhile are as good a sample.
+            press.code(&store.compress, &key, &value, false, &mut coded);
+        }
+    }
+
     /// Flushed since it was gathered: it must not be carried to a segment younger than the mark. (Chunks
     /// go by their owner.)
     fn is_flushed(&self, store: &Store, entry: Entry) -> bool {
@@ -447,7 +471,7 @@ impl Drain {
         match moved {
             super::moving::Moved::Done(_) if !counts => {}
             super::moving::Moved::Done(bytes) => match self.mode {
-                Mode::Compact | Mode::Deactivate => {}
+                Mode::Compact | Mode::Deactivate | Mode::Trim => {}
                 Mode::Probation => self.promoted += bytes as u64,
                 Mode::Main | Mode::Empty => self.kept += bytes as u64,
             },

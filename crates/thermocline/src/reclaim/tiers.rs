@@ -10,7 +10,7 @@
 //! Any hit promotes by a small chance, which is the reader's doing.
 
 use super::{Books, Reclaim};
-use crate::compress::Trained;
+use crate::compress::{CompressMode, Press, Trained};
 use crate::config::{COMPRESSED_PROBATION_SHARE, HOT_SHARE};
 use crate::location::Tier;
 use crate::policy::{Pool, PoolFacts, Verdict};
@@ -22,6 +22,8 @@ use std::collections::VecDeque;
 /// Bytes of the budget that compression holds for a while, beside what is set aside for it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Grants {
+    /// What is set aside for dictionaries, where that was not done when the cache was made.
+    fixed: u64,
     samples: u64,
     training: u64,
     /// Dictionaries and tables beyond their share.
@@ -30,7 +32,7 @@ pub(super) struct Grants {
 
 impl Grants {
     fn sum(&self) -> u64 {
-        self.samples + self.training + self.beyond
+        self.fixed + self.samples + self.training + self.beyond
     }
 }
 
@@ -66,7 +68,10 @@ impl Reclaim {
     pub(super) fn hot_bytes_max(&self, store: &Store) -> u64 {
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
         match store.compress.is_on() {
-            true => ((capacity as f64 * HOT_SHARE) as u64).max(4 * store.segments.bytes() as u64),
+            true => {
+                let share = store.compress.options.hot_share.unwrap_or(HOT_SHARE);
+                ((capacity as f64 * share) as u64).max(4 * store.segments.bytes() as u64)
+            }
             false => capacity,
         }
     }
@@ -82,7 +87,8 @@ impl Reclaim {
         {
             let mut books = lock(&self.books);
             let Some(press) = &mut books.press else {
-                return;
+                drop(books);
+                return self.make_press(store, &mut grants);
             };
             if press.look_around(shared) {
                 wanted.samples = 0;
@@ -114,11 +120,32 @@ impl Reclaim {
         if let Some(press) = &mut books.press {
             press.install(shared, trained);
             let less = Grants {
+                fixed: grants.fixed,
                 beyond: press.beyond_bytes(shared),
                 ..Grants::default()
             };
             drop(books);
             self.charge_grants(store, &mut grants, less);
+        }
+    }
+
+    /// The kinds of items that were demoted lately, as `Press::kinds` has them.
+    pub(crate) fn kinds(&self, store: &Store) -> Vec<(Vec<u8>, u64, f64, u8)> {
+        let books = lock(&self.books);
+        let press = books.press.as_ref();
+        press.map_or(Vec::new(), |press| press.kinds(&store.compress))
+    }
+
+    /// Compression was switched on while the cache ran: pays for what it sets aside, and begins.
+    fn make_press(&self, store: &Store, grants: &mut Grants) {
+        let wanted = Grants {
+            fixed: self.dictionary_bytes,
+            ..*grants
+        };
+        let wants = store.compress.mode() != CompressMode::Off;
+        if wants && self.charge_grants(store, grants, wanted) {
+            let press = Press::new(self.dictionary_bytes, store.compress.options);
+            lock(&self.books).press = Some(press);
         }
     }
 
