@@ -1,4 +1,4 @@
-//! One GET from a running server's admin door: what the command-line tools ask it. HTTP/1.0, one answer a
+//! One request to a running server's admin door: what the command-line tools ask it. HTTP/1.0, one answer a
 //! connection, of bounded size and time.
 
 use crate::config::Listen;
@@ -15,7 +15,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The JSON page at `path`. An error says which server and what to do.
 pub fn json(at: &Listen, path: &str) -> Result<Value, String> {
-    let (status, body) = get(at, path)?;
+    page(at, path, ask(at, "GET", path)?)
+}
+
+/// The JSON page that answers a POST to `path`.
+pub fn post(at: &Listen, path: &str) -> Result<Value, String> {
+    page(at, path, ask(at, "POST", path)?)
+}
+
+fn page(at: &Listen, path: &str, (status, body): (u16, String)) -> Result<Value, String> {
     if status != 200 {
         return Err(format!("{at}{path} answered {status}: {}", body.trim()));
     }
@@ -23,9 +31,9 @@ pub fn json(at: &Listen, path: &str) -> Result<Value, String> {
         .map_err(|error| format!("{at}{path}: not the JSON expected: {error}"))
 }
 
-/// Status and body of one GET.
-pub fn get(at: &Listen, path: &str) -> Result<(u16, String), String> {
-    let answer = exchange(at, path).map_err(|error| {
+/// Status and body of one request.
+fn ask(at: &Listen, method: &str, path: &str) -> Result<(u16, String), String> {
+    let answer = exchange(at, method, path).map_err(|error| {
         format!("cannot ask {at}: {error}; is a server running with that http address?")
     })?;
     let (head, body) = answer
@@ -38,13 +46,13 @@ pub fn get(at: &Listen, path: &str) -> Result<(u16, String), String> {
     }
 }
 
-fn exchange(at: &Listen, path: &str) -> io::Result<String> {
+fn exchange(at: &Listen, method: &str, path: &str) -> io::Result<String> {
     match at {
         Listen::Unix(socket) => {
             let stream = UnixStream::connect(socket)?;
             stream.set_read_timeout(Some(TIMEOUT))?;
             stream.set_write_timeout(Some(TIMEOUT))?;
-            ask(stream, path)
+            talk(stream, method, path)
         }
         Listen::Tcp(address) => {
             let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -53,7 +61,7 @@ fn exchange(at: &Listen, path: &str) -> io::Result<String> {
                     Ok(stream) => {
                         stream.set_read_timeout(Some(TIMEOUT))?;
                         stream.set_write_timeout(Some(TIMEOUT))?;
-                        return ask(stream, path);
+                        return talk(stream, method, path);
                     }
                     Err(error) => last = error,
                 }
@@ -63,10 +71,10 @@ fn exchange(at: &Listen, path: &str) -> io::Result<String> {
     }
 }
 
-fn ask(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
+fn talk(mut stream: impl Read + Write, method: &str, path: &str) -> io::Result<String> {
     write!(
         stream,
-        "GET {path} HTTP/1.0\r\nHost: thermocline\r\nConnection: close\r\n\r\n"
+        "{method} {path} HTTP/1.0\r\nHost: thermocline\r\nConnection: close\r\n\r\n"
     )?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;

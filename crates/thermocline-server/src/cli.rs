@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
     match matches.subcommand() {
         Some(("serve", matches)) => serve(matches),
         Some(("wss", matches)) => show("wss", matches, wss::run),
-        Some(("tiers", matches)) => show("tiers", matches, tiers::run),
+        Some(("tiers", matches)) => tiers_command(matches),
         Some(("top", matches)) => show_top(matches),
         _ => usage("a command is missing: thermocline serve --help"),
     }
@@ -82,10 +82,10 @@ fn command() -> Command {
             "wss",
             "How much memory is enough: the hit ratio a running server would have with less and with more",
         ))
-        .subcommand(of_running_server(
+        .subcommand(tiers_flags(of_running_server(
             "tiers",
             "What a running server holds hot and what compressed, with which dictionaries and at what cost",
-        ))
+        )))
         .subcommand(top_command())
         .subcommand(
             Command::new("memcached")
@@ -154,6 +154,63 @@ fn of_running_server(name: &'static str, about: &'static str) -> Command {
     )
 }
 
+/// What `tiers` can change.
+fn tiers_flags(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("force")
+                .long("force")
+                .value_name("auto|on|off")
+                .value_parser(["auto", "on", "off"])
+                .help("Switch compression, then show the tiers"),
+        )
+        .arg(
+            Arg::new("trim-age")
+                .long("trim-age")
+                .value_name("SECONDS")
+                .value_parser(clap::value_parser!(u64))
+                .conflicts_with("force")
+                .help("Evict what has been in the compressed tier for so long"),
+        )
+        .arg(
+            Arg::new("trim-bytes")
+                .long("trim-bytes")
+                .value_name("SIZE")
+                .requires("trim-age")
+                .help("At most so many bytes of it [default: 256MiB]"),
+        )
+}
+
+fn tiers_command(matches: &ArgMatches) -> ExitCode {
+    let Some(at) = matches.get_one::<Listen>("http") else {
+        return usage("tiers needs --http ADDR");
+    };
+    let as_json = matches.get_flag("json");
+    let force = matches.get_one::<String>("force");
+    let done = match (matches.get_one::<u64>("trim-age"), force) {
+        (Some(age), _) => {
+            let bytes = matches.get_one::<String>("trim-bytes");
+            tiers::trim(at, *age, bytes.map(String::as_str), as_json)
+        }
+        (None, Some(mode)) => tiers::force(at, mode, as_json),
+        (None, None) => tiers::run(at, as_json),
+    };
+    print_or_fail(done)
+}
+
+fn print_or_fail(done: Result<String, String>) -> ExitCode {
+    match done {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            eprintln!("thermocline: {text}");
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
+}
+
 fn usage(text: &str) -> ExitCode {
     eprintln!("thermocline: {text}");
     ExitCode::from(EXIT_USAGE)
@@ -191,16 +248,7 @@ fn show(
     let Some(at) = matches.get_one::<Listen>("http") else {
         return usage(&format!("{name} needs --http ADDR"));
     };
-    match run(at, matches.get_flag("json")) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(text) => {
-            eprintln!("thermocline: {text}");
-            ExitCode::from(EXIT_FAILURE)
-        }
-    }
+    print_or_fail(run(at, matches.get_flag("json")))
 }
 
 fn memcached_command(args: &[String]) -> ExitCode {

@@ -276,6 +276,7 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
     config.fresh_min = settings.fresh_min;
     config.hot_keys = settings.hot_keys;
     config.compress = settings.compress;
+    config.compress_with = settings.compress_with;
     config.pressure_listener = Some(PressureListener::new(|| {
         tracing::warn!(
             "memory has become short: items are compressed from now on, none is lost yet"

@@ -1,4 +1,5 @@
-//! `thermocline tiers`: what a running server holds hot and what compressed, with which dictionaries.
+//! `thermocline tiers`: what a running server holds hot and what compressed, with which dictionaries; and switching
+//! compression, and trimming what has lain compressed for long.
 
 use crate::admin_client;
 use crate::config::Listen;
@@ -17,10 +18,36 @@ const PRESSURE: [&str; 5] = [
 
 /// Asks the server at `at` and renders its tiers; `as_json` hands the page through.
 pub fn run(at: &Listen, as_json: bool) -> Result<String, String> {
-    let page = admin_client::json(at, "/tiers")?;
+    show(at, &admin_client::json(at, "/tiers")?, as_json)
+}
+
+/// Switches compression at `at` and shows what came of it.
+pub fn force(at: &Listen, mode: &str, as_json: bool) -> Result<String, String> {
+    let page = admin_client::post(at, &format!("/tiers?compress={mode}"))?;
+    show(at, &page, as_json)
+}
+
+/// Evicts what has been compressed for `age_s` seconds, at most `bytes` of it.
+pub fn trim(at: &Listen, age_s: u64, bytes: Option<&str>, as_json: bool) -> Result<String, String> {
+    let most = bytes.map_or(String::new(), |bytes| format!("&bytes={bytes}"));
+    let page = admin_client::post(at, &format!("/tiers/trim?age={age_s}{most}"))?;
+    let number = |name: &str| page.get(name).and_then(Value::as_f64);
+    match (as_json, number("segments"), number("bytes")) {
+        (true, ..) => Ok(format!("{page:#}\n")),
+        (false, Some(segments), Some(gone)) => Ok(format!(
+            "{} in {segments:.0} segments were evicted\n",
+            self::bytes(gone)
+        )),
+        _ => Err(format!(
+            "{at}/tiers/trim: a figure is missing; is it another version?"
+        )),
+    }
+}
+
+fn show(at: &Listen, page: &Value, as_json: bool) -> Result<String, String> {
     match as_json {
         true => Ok(format!("{page:#}\n")),
-        false => text(&page)
+        false => text(page)
             .ok_or_else(|| format!("{at}/tiers: a figure is missing; is it another version?")),
     }
 }
@@ -46,9 +73,10 @@ fn text(page: &Value) -> Option<String> {
     let lines = [
         format!("compress {mode}, now {state}; pressure {pressure} ({})", PRESSURE.get(pressure as usize)?),
         format!(
-            "hot {}, compressed {}",
+            "hot {}, compressed {}; hot's share while compression is on: {:.0} %",
             bytes(number("tier_hot_used_bytes")?),
-            bytes(number("tier_compressed_used_bytes")?)
+            bytes(number("tier_compressed_used_bytes")?),
+            number("hot_share")? * 100.0
         ),
         format!(
             "{:.0} items coded: {} of values in {}, ratio {:.2}",
@@ -77,8 +105,58 @@ fn text(page: &Value) -> Option<String> {
         out.push_str(line);
         out.push('\n');
     });
+    duel(&mut out, page)?;
     dictionaries(&mut out, page.get("dictionaries")?.as_array()?)?;
+    kinds(&mut out, page.get("kinds")?.as_array()?)?;
     Some(out)
+}
+
+/// The arms' scores, where there is a duel: how much dearer than the cheapest each is.
+fn duel(out: &mut String, page: &Value) -> Option<()> {
+    let costs = page.get("duel_costs_ns")?;
+    let arms = ["off", "on", "filtered"];
+    let cost = |arm: &str| costs.get(arm)?.as_f64();
+    let least = arms
+        .iter()
+        .filter_map(|arm| cost(arm))
+        .fold(f64::INFINITY, f64::min);
+    if least <= 0.0 {
+        return Some(());
+    }
+    let score = |arm: &&str| {
+        Some(format!(
+            "{arm} {:+.1} %",
+            (cost(arm)? / least - 1.0) * 100.0
+        ))
+    };
+    let scores: Option<Vec<String>> = arms.iter().map(score).collect();
+    let switches = page.get("tier_duel_switches_total")?.as_f64()?;
+    writeln!(
+        out,
+        "duel: cost of {}; {switches:.0} changes",
+        scores?.join(", ")
+    )
+    .ok()
+}
+
+fn kinds(out: &mut String, list: &[Value]) -> Option<()> {
+    if list.is_empty() {
+        return Some(());
+    }
+    out.push_str("\n        kind      demoted   ratio  dictionary\n");
+    for it in list {
+        let number = |name: &str| it.get(name)?.as_f64();
+        let prefix = it.get("prefix")?.as_str()?.escape_debug().to_string();
+        let line = format!(
+            "{:>12} {:>12} {:>7.2} {:>11}",
+            if prefix.is_empty() { "(none)" } else { &prefix },
+            bytes(number("bytes")?),
+            number("ratio")?,
+            number("dictionary")?,
+        );
+        writeln!(out, "{line}").ok()?;
+    }
+    Some(())
 }
 
 fn dictionaries(out: &mut String, list: &[Value]) -> Option<()> {

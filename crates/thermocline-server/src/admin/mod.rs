@@ -1,11 +1,12 @@
 //! The admin door: `/metrics`, `/healthz`, `/readyz`, `/stats`, `/mrc`, `/keys/hot`, `/keys/big` over HTTP.
 //!
-//! One thread with a small runtime of its own; nothing here runs on an event loop of the clients. It answers only
-//! GET, keeps no state, and serves a bounded number of connections.
+//! One thread with a small runtime of its own; nothing here runs on an event loop of the clients. It answers
+//! GET, and POST where an operator switches compression, keeps no state, and serves a bounded number of connections.
 
 mod metrics;
 mod mrc;
 mod pages;
+mod tiers;
 
 use crate::net::{Bound, BoundSocket};
 use crate::shared::Shared;

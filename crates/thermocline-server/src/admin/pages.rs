@@ -1,6 +1,6 @@
 //! The pages of the admin door.
 
-use super::{metrics, mrc};
+use super::{metrics, mrc, tiers};
 use crate::pages;
 use crate::shared::{Shared, Stop};
 use crate::stats::{self, KEYS_LISTED_MAX};
@@ -12,7 +12,7 @@ use nix::sys::resource::{getrusage, UsageWho};
 use serde_json::{json, Map, Value};
 
 const JSON: &str = "application/json";
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 /// The text format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const KEYS_LISTED: usize = 20;
@@ -26,11 +26,18 @@ thermocline
 /stats       memcached's stats and the cache's own, as JSON
 /mrc         the live miss-ratio curve, as JSON
 /tiers       what lies hot and what compressed, dictionaries, costs, as JSON
+             POST /tiers?compress=auto|on|off switches; POST /tiers/trim?age=SECONDS&bytes=SIZE evicts what
+             has been compressed for so long
 /keys/hot?n= the most read keys
 /keys/big?n= the keys with the largest values
 ";
 
 pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>> {
+    if request.method() == Method::POST {
+        if let Some(done) = tiers::post(request, shared) {
+            return done;
+        }
+    }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = page(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -74,7 +81,7 @@ pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>>
     }
 }
 
-fn page(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+pub(super) fn page(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     let kind = hyper::header::HeaderValue::from_static(kind);
@@ -82,7 +89,7 @@ fn page(status: StatusCode, kind: &'static str, text: String) -> Response<Full<B
     response
 }
 
-fn json_page(value: &Value) -> Response<Full<Bytes>> {
+pub(super) fn json_page(value: &Value) -> Response<Full<Bytes>> {
     page(StatusCode::OK, JSON, format!("{value:#}\n"))
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::stats::tiers;
-use thermocline::CompressMode;
+use thermocline::{CompressCodec, CompressMode};
 
 type Set = fn(&mut Settings, &str) -> Result<(), String>;
 type Show = fn(&Settings) -> String;
@@ -43,6 +43,18 @@ impl Key {
     }
 }
 
+const CODECS: [(&str, CompressCodec); 3] = [
+    ("best", CompressCodec::Best),
+    ("lz4", CompressCodec::Lz4),
+    ("zstd", CompressCodec::Zstd),
+];
+
+/// The name of a choice.
+fn name_in<T: PartialEq>(choices: &[(&'static str, T)], value: T) -> &'static str {
+    let found = choices.iter().find(|(_, it)| *it == value);
+    found.map_or("", |(name, _)| name)
+}
+
 /// The row of this name.
 pub fn key(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
@@ -76,6 +88,18 @@ pub static KEYS: &[Key] = &[
     Key::new("compress", "auto|on|off", "Compress what the hot tier evicts: where it pays, always, never [default: off]",
         |s, v| { s.compress = choice(v, &[("auto", CompressMode::Auto), ("on", CompressMode::On), ("off", CompressMode::Off)])?; Ok(()) },
         |s| quoted(tiers::mode_name(s.compress))),
+    Key::new("compress_codec", "best|lz4|zstd", "What compresses: LZ4 and zstd where it pays, or one alone [default: best]",
+        |s, v| { s.compress_with.codec = choice(v, &CODECS)?; Ok(()) },
+        |s| quoted(name_in(&CODECS, s.compress_with.codec))),
+    Key::new("compress_level", "N|none", "zstd's level, 1 to 19 [default: none, 3 or what memory for its tables allows]",
+        |s, v| { s.compress_with.zstd_level = optional(v, |v| number(v, 1, 19))?.map(|n| n as i32); Ok(()) },
+        |s| quoted(s.compress_with.zstd_level.map_or_else(|| "none".into(), |n| n.to_string()))),
+    Key::new("dictionary_memory", "SIZE|none", "What dictionaries and their tables may take; 0: none are trained [default: none, 1 % of memory, at most 10MiB]",
+        |s, v| { s.compress_with.dictionary_memory = optional(v, parse_size)?; Ok(()) },
+        |s| quoted(s.compress_with.dictionary_memory.map_or_else(|| "none".into(), show_size))),
+    Key::new("hot_percent", "N|none", "The hot tier's share of the cache while compression is on, 1 to 90 [default: none, 5]",
+        |s, v| { s.compress_with.hot_share = optional(v, |v| number(v, 1, 90))?.map(|n| n as f64 / 100.0); Ok(()) },
+        |s| quoted(s.compress_with.hot_share.map_or_else(|| "none".into(), |share| format!("{:.0}", share * 100.0)))),
     Key::new("memcached", "LISTEN,...", "Where memcached clients connect: ADDR:PORT, [IPV6]:PORT or unix:PATH [default: 127.0.0.1:11211]",
         |s, v| { s.memcached = listeners(v)?; Ok(()) }, |s| show_listeners(&s.memcached)),
     Key::new("http", "LISTEN,...|none", "Where metrics, health and statistics are served [default: 127.0.0.1:9191]",

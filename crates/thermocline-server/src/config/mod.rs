@@ -53,6 +53,7 @@ pub struct Settings {
     pub page_mode: PageMode,
     pub extent_use: thermocline::ExtentUse,
     pub compress: thermocline::CompressMode,
+    pub compress_with: thermocline::CompressOptions,
     /// The directory of the memory file, for `shmem`.
     pub memory_dir: Option<PathBuf>,
     pub memory_lock: bool,
@@ -113,6 +114,7 @@ impl Default for Settings {
             memory: default_memory_bytes(),
             memory_max: None,
             compress: thermocline::CompressMode::Off,
+            compress_with: thermocline::CompressOptions::default(),
             memory_min: None,
             pressure: true,
             page_mode: PageMode::Auto,

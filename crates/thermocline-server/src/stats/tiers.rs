@@ -1,7 +1,7 @@
 //! The engine's tiers as rows: for `/metrics`, `/tiers` and `stats tiers`.
 
 use serde_json::{json, Map, Value};
-use thermocline::{CompressMode, DictionaryUse, Tiers};
+use thermocline::{CompressMode, DictionaryUse, KindUse, Tiers};
 
 /// One figure. `name` is that of the metric, without the program's.
 pub struct Row {
@@ -84,6 +84,21 @@ pub fn rows(tiers: &Tiers) -> Vec<Row> {
         ),
         count("tier_coded_total", "Values coded.", tiers.coded),
         count(
+            "tier_coded_zstd_total",
+            "Values coded by zstd.",
+            tiers.coded_zstd,
+        ),
+        count(
+            "tier_same_filled_total",
+            "Values of one repeated byte.",
+            tiers.same_filled,
+        ),
+        count(
+            "tier_pool_limit_hit_total",
+            "Segments drained because the compressed tier was full.",
+            tiers.pool_limit_hit,
+        ),
+        count(
             "tier_reject_compress_poor_total",
             "Values refused above 7/8 of their bytes.",
             tiers.reject_compress_poor,
@@ -144,6 +159,7 @@ pub fn object(tiers: &Tiers) -> Value {
         .collect();
     map.insert("mode".into(), json!(mode_name(tiers.mode)));
     map.insert("filtered".into(), json!(tiers.filtered));
+    map.insert("hot_share".into(), json!(tiers.hot_share));
     let [off, on, filtered] = tiers.duel_costs_ns;
     map.insert(
         "duel_costs_ns".into(),
@@ -151,7 +167,18 @@ pub fn object(tiers: &Tiers) -> Value {
     );
     let dictionaries: Vec<Value> = tiers.dictionaries.iter().map(dictionary).collect();
     map.insert("dictionaries".into(), json!(dictionaries));
+    let kinds: Vec<Value> = tiers.kinds.iter().map(kind).collect();
+    map.insert("kinds".into(), json!(kinds));
     Value::Object(map)
+}
+
+fn kind(it: &KindUse) -> Value {
+    json!({
+        "prefix": it.prefix,
+        "bytes": it.bytes,
+        "ratio": it.ratio,
+        "dictionary": it.dictionary,
+    })
 }
 
 fn dictionary(it: &DictionaryUse) -> Value {
@@ -163,4 +190,42 @@ fn dictionary(it: &DictionaryUse) -> Value {
         "coded_bytes": it.coded_bytes,
         "plain_bytes": it.plain_bytes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who knows the kernel's compressed pools finds their counters by name.
+    #[test]
+    fn the_kernels_names_are_there() {
+        let rows = rows(&Tiers::default());
+        for name in [
+            "tier_pressure",
+            "tier_pool_limit_hit_total",
+            "tier_reject_compress_poor_total",
+            "tier_mean_compress_poor_total",
+            "tier_decompress_fail_total",
+            "tier_same_filled_total",
+            "tier_demoted_total",
+            "tier_code_seconds",
+            "tier_decode_seconds",
+        ] {
+            assert_eq!(
+                rows.iter().filter(|row| row.name == name).count(),
+                1,
+                "{name}"
+            );
+        }
+        let page = object(&Tiers::default());
+        for name in [
+            "dictionaries",
+            "kinds",
+            "duel_costs_ns",
+            "hot_share",
+            "mode",
+        ] {
+            assert!(page.get(name).is_some(), "{name}");
+        }
+    }
 }
