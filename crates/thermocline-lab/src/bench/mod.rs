@@ -1,7 +1,11 @@
 //! `thermolab bench <row>`: each row of the target table by one verb, so that anyone can take it again.
 //! Rows that compare engines are presets of `engines`; the others call our engine, or run servers.
 
+pub mod compressed;
+mod compressed_codec;
+mod compressed_fill;
 pub mod cpu;
+pub mod duel;
 pub mod growth;
 pub mod harness;
 pub mod memory;
@@ -55,4 +59,6 @@ benches! {
     Server(server::ServerOptions) => server::run,
     Harness(harness::HarnessOptions) => harness::run,
     Resident(resident::ResidentOptions) => resident::run,
+    Compressed(compressed::CompressedOptions) => compressed::run,
+    Duel(duel::DuelOptions) => duel::run,
 }

@@ -191,12 +191,40 @@ impl Engine for Ours {
             ("engine_collapsed_total", pages.collapse.collapsed),
         ]
         .map(|(name, value)| (name.to_string(), value));
+        let tiers = self.cache.tiers();
+        let tier_totals = [
+            ("demoted", tiers.demoted),
+            ("promoted", tiers.promoted),
+            ("coded", tiers.coded),
+            ("decoded", tiers.decoded),
+            ("reject_compress_poor", tiers.reject_compress_poor),
+            ("mean_compress_poor", tiers.mean_compress_poor),
+            ("decompress_fail", tiers.decompress_fail),
+            ("dictionaries_trained", tiers.trained),
+            ("duel_switches", tiers.duel_switches),
+        ];
+        let tier_gauges = [
+            ("on", u64::from(tiers.on)),
+            ("hot_used_bytes", tiers.hot_used_bytes),
+            ("compressed_used_bytes", tiers.compressed_used_bytes),
+            ("coded_items", tiers.coded_items),
+            ("coded_bytes", tiers.coded_bytes),
+            ("plain_bytes", tiers.plain_bytes),
+            ("code_ns", tiers.code_ns),
+            ("decode_ns", tiers.decode_ns),
+            ("miss_ns", tiers.miss_ns),
+            ("pressure", u64::from(tiers.pressure)),
+        ];
+        let tier_totals = tier_totals.map(|(name, value)| (format!("tier_{name}_total"), value));
+        let tier_gauges = tier_gauges.map(|(name, value)| (format!("tier_{name}"), value));
         let totals = totals.map(|(name, value)| (format!("engine_{name}_total"), value));
         let gauges = gauges.map(|(name, value)| (format!("engine_{name}"), value));
         totals
             .into_iter()
             .chain(gauges)
             .chain(pages)
+            .chain(tier_totals)
+            .chain(tier_gauges)
             .map(|(name, value)| (name, value as f64))
             .collect()
     }

@@ -3,6 +3,7 @@
 use crate::settings::{unknown, Settings, Table};
 use crate::trace::{Format, Origin, Pace, TraceWorkload};
 use crate::workload::ohc::{Content, Distribution, Ohc, OhcSettings};
+use crate::workload::records::Records;
 use crate::workload::size::VALUE_BYTES_MAX;
 use crate::workload::ycsb::{self, Dialect, Layout, Properties, Ycsb};
 use crate::workload::{MixWorkload, Workload};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 /// Their names.
-pub const KINDS: [&str; 4] = ["mix", "ycsb", "ohc", "trace"];
+pub const KINDS: [&str; 5] = ["mix", "ycsb", "ohc", "records", "trace"];
 
 /// Reads `[workload]`: its `kind` says which (`mix` if it is not there), the rest is the kind's own. `seed` is the
 /// block's: the arms of a block get the same operations.
@@ -23,6 +24,7 @@ pub fn read_workload(table: Table, seed: u64) -> Result<Box<dyn Workload>> {
         "mix" => Box::new(MixWorkload::read(&mut settings, seed)?),
         "ycsb" => Box::new(ycsb(&mut settings, seed)?),
         "ohc" => Box::new(ohc(&mut settings, seed)?),
+        "records" => Box::new(Records::read(&mut settings, seed)?),
         "trace" => Box::new(trace(&mut settings)?),
         other => bail!("`workload.kind`: {}", unknown(other, &KINDS)),
     };
@@ -135,6 +137,7 @@ mod tests {
             json!({ "keys": 100 }),
             json!({ "kind": "ycsb", "recordcount": 100, "requestdistribution": "zipfian" }),
             json!({ "kind": "ohc", "read_keys": "uniform(1..100)" }),
+            json!({ "kind": "records", "class": "user200", "keys": 100, "popularity": "exponential" }),
         ] {
             let workload = read(values.clone()).unwrap();
             let mut batch = crate::workload::Batch::default();

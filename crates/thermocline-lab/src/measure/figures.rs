@@ -161,6 +161,8 @@ impl Measured {
             None => {
                 let pid = std::process::id();
                 self.put("cpu_ns_per_op", ratio(own_ns, ops));
+                // Of one processor: two that are busy are 200.
+                self.put("cpu_percent", ratio(own_ns / 1e7, self.seconds));
                 self.put("peak_rss_bytes", resident_peak_bytes(pid).map(|b| b as f64));
                 self.put("rss_bytes", resident_bytes(pid).map(|b| b as f64));
             }

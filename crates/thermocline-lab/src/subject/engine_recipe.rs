@@ -14,7 +14,9 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use thermocline::{Config, Objective, ReclaimPolicy, EXTENT_USES, PAGE_MODES};
+use thermocline::{
+    CompressCodec, CompressMode, Config, Objective, ReclaimPolicy, EXTENT_USES, PAGE_MODES,
+};
 
 /// The subject kinds this page reads.
 pub const KINDS: [(&str, Arm); 6] = [
@@ -161,6 +163,7 @@ fn ours(memory: u64, settings: &mut Settings) -> Result<Config> {
     if let Some(objective) = settings.choice("objective", &objectives)? {
         config.objective = objective;
     }
+    compression(&mut config, settings)?;
     config.marks = settings.truth("marks")?.unwrap_or(config.marks);
     config.evict = settings.truth("evict")?.unwrap_or(config.evict);
     config.hot_keys = settings.truth("hot_keys")?.unwrap_or(config.hot_keys);
@@ -175,6 +178,33 @@ fn ours(memory: u64, settings: &mut Settings) -> Result<Config> {
         )
     })?;
     Ok(config)
+}
+
+/// `compress`, `compress_codec`, `compress_level`, `dictionary_memory`, `hot_share`.
+fn compression(config: &mut Config, settings: &mut Settings) -> Result<()> {
+    let modes = [
+        ("auto", CompressMode::Auto),
+        ("on", CompressMode::On),
+        ("off", CompressMode::Off),
+    ];
+    if let Some(mode) = settings.choice("compress", &modes)? {
+        config.compress = mode;
+    }
+    let codecs = [
+        ("best", CompressCodec::Best),
+        ("lz4", CompressCodec::Lz4),
+        ("zstd", CompressCodec::Zstd),
+    ];
+    let with = &mut config.compress_with;
+    if let Some(codec) = settings.choice("compress_codec", &codecs)? {
+        with.codec = codec;
+    }
+    with.zstd_level = settings
+        .count("compress_level")?
+        .map(|level| level.min(99) as i32);
+    with.dictionary_memory = settings.bytes("dictionary_memory")?;
+    with.hot_share = settings.number("hot_share")?;
+    Ok(())
 }
 
 fn segcache_policy(settings: &mut Settings) -> Result<SegPolicy> {

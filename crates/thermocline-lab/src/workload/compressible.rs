@@ -36,7 +36,7 @@ impl Pool {
     }
 
     #[inline]
-    fn value(&self, index: usize) -> &[u8] {
+    pub fn value(&self, index: usize) -> &[u8] {
         let from = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.bytes[from..self.ends[index]]
     }

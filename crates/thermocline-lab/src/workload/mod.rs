@@ -8,6 +8,7 @@ pub mod ohc;
 pub mod op;
 pub mod popularity;
 pub mod random;
+pub mod records;
 pub mod size;
 pub mod stream;
 pub mod ycsb;

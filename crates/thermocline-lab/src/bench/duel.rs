@@ -1,0 +1,203 @@
+//! The compression duel re-scored on traces: what following it costs beside never compressing and beside the best way
+//! that does not change. A model: costs are sums of prices, items are of one size, every trace is read as its keys.
+
+use super::row::{one, Bound, Rows};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::trace::Origin;
+use crate::workload::{mix, Kind, Popularity};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
+use thermocline::simulate::{Assumed, Scored, Scoring};
+
+/// The compression duel on recorded traces and synthetic loads: its cost beside off and beside the best way
+#[derive(Args, Clone, Debug)]
+pub struct DuelOptions {
+    /// Folder of traces; synthetic loads alone without it
+    #[arg(long)]
+    pub traces: Option<PathBuf>,
+    /// Requests of a trace that are used, at most
+    #[arg(long, default_value_t = 2_000_000)]
+    pub requests: usize,
+    /// Cache sizes, percent of the keys
+    #[arg(long, value_delimiter = ',', default_values_t = [2.0, 5.0, 10.0, 20.0, 40.0])]
+    pub percents: Vec<f64>,
+    /// Plain over coded bytes
+    #[arg(long, default_value_t = 2.5)]
+    pub ratio: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Smallest cache scored, items: smaller ones have no sample to speak of.
+const ITEMS_MIN: u64 = 500;
+
+/// Prices: code and decode times and the time of a miss, microseconds.
+const PRICES: [(f64, f64, f64); 5] = [
+    (1.0, 0.15, 10.0),
+    (1.0, 0.15, 100.0),
+    (1.0, 0.15, 1000.0),
+    (5.0, 0.3, 100.0),
+    (5.0, 1.5, 1000.0),
+];
+
+pub fn run(options: &DuelOptions) -> Result<Report> {
+    let machine = Machine::read();
+    let loads = loads(options)?;
+    let mut rows = Rows::default();
+    let mut points = Vec::new();
+    for (code_us, decode_us, miss_us) in PRICES {
+        let (mut against_off, mut against_best, mut worst, mut switches) =
+            (vec![], vec![], 0.0f64, 0);
+        for (name, keys, distinct) in &loads {
+            for percent in &options.percents {
+                let items = (*distinct as f64 * percent / 100.0) as u64;
+                if items < ITEMS_MIN {
+                    continue;
+                }
+                let scored = score(items, keys, options.ratio, (code_us, decode_us, miss_us));
+                against_off.push(scored.auto_ns / scored.off_ns - 1.0);
+                against_best.push(scored.auto_ns / scored.best_ns() - 1.0);
+                worst = worst.max(scored.auto_ns / scored.off_ns - 1.0);
+                switches = switches.max(scored.switches);
+                points.push(serde_json::json!({
+                    "trace": name, "percent": percent, "items": items,
+                    "code_us": code_us, "decode_us": decode_us, "miss_us": miss_us,
+                    "off_ns": scored.off_ns, "on_ns": scored.on_ns, "filtered_ns": scored.filtered_ns,
+                    "auto_ns": scored.auto_ns, "switches": scored.switches,
+                }));
+            }
+        }
+        let percent = |list: &[f64]| list.iter().sum::<f64>() / list.len().max(1) as f64 * 100.0;
+        let what = format!("code {code_us} us, decode {decode_us} us, miss {miss_us} us");
+        rows.show(
+            format!("{what}: cost against off, mean (%)"),
+            one(percent(&against_off)),
+            1,
+        );
+        rows.show(
+            format!("{what}: cost against the best way, mean (%)"),
+            one(percent(&against_best)),
+            1,
+        );
+        let bound = match code_us / miss_us <= 0.011 {
+            true => Bound::AtMost(1.0),
+            false => Bound::Free,
+        };
+        rows.add(
+            format!("{what}: worst loss against off (%)"),
+            one(worst * 100.0),
+            2,
+            bound,
+            Bound::Free,
+        );
+        rows.show(
+            format!("{what}: most changes of a run"),
+            one(switches as f64),
+            0,
+        );
+    }
+    let mut report = Report::new(
+        "the compression duel, re-scored",
+        machine,
+        rows.into_table(),
+    );
+    let names: Vec<&str> = loads.iter().map(|(name, ..)| name.as_str()).collect();
+    report.notes.push(format!(
+        "a model, not a system; loads: {}",
+        names.join(", ")
+    ));
+    report.points = serde_json::to_value(points)?;
+    Ok(report)
+}
+
+fn score(
+    items: u64,
+    keys: &[u64],
+    ratio: f64,
+    (code_us, decode_us, miss_us): (f64, f64, f64),
+) -> Scored {
+    let mut scoring = Scoring::new(
+        Assumed {
+            items,
+            coded_share: 1.0 / ratio,
+            code_ns: code_us * 1e3,
+            decode_ns: decode_us * 1e3,
+            miss_ns: miss_us * 1e3,
+            base_ns: 300.0,
+        },
+        7,
+    );
+    keys.iter().for_each(|&hash| scoring.request(hash));
+    scoring.scored()
+}
+
+/// Name, hashes of the keys in order, and how many different ones.
+type Load = (String, Vec<u64>, usize);
+
+fn loads(options: &DuelOptions) -> Result<Vec<Load>> {
+    let mut loads = vec![
+        drawn("zipf 0.99", Popularity::Zipf(0.99), options.requests),
+        drawn("uniform", Popularity::Uniform, options.requests),
+    ];
+    let looped = (0..options.requests as u64)
+        .map(|at| mix(at % 50_000))
+        .collect();
+    loads.push(("loop".into(), looped, 50_000));
+    if let Some(folder) = &options.traces {
+        let list = std::fs::read_dir(folder)
+            .with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut paths: Vec<PathBuf> = list.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.sort();
+        for path in paths {
+            let origin = Origin::File(path);
+            // Other files lie there too.
+            let Ok(reader) = origin.open(None) else {
+                continue;
+            };
+            let mut keys = Vec::new();
+            for request in reader.take(options.requests) {
+                let request = request?;
+                if matches!(request.kind, Kind::Read | Kind::Write) {
+                    keys.push(mix(request.id));
+                }
+            }
+            let distinct: std::collections::HashSet<u64> = keys.iter().copied().collect();
+            loads.push((origin.name(), keys, distinct.len()));
+        }
+    }
+    Ok(loads)
+}
+
+fn drawn(name: &str, popularity: Popularity, requests: usize) -> Load {
+    let keys = 100_000;
+    let ranks = crate::workload::popularity::Ranks::new(popularity, keys);
+    let mut random = crate::workload::Random::new(3);
+    let list = (0..requests)
+        .map(|_| mix(ranks.sample(&mut random)))
+        .collect();
+    (name.into(), list, keys as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn synthetic_loads_are_scored_and_the_loss_is_bounded() {
+        let report = run(&DuelOptions {
+            traces: None,
+            requests: 300_000,
+            percents: vec![10.0],
+            ratio: 2.5,
+            json: false,
+        })
+        .unwrap();
+        assert_eq!(report.table.rows.len(), 4 * PRICES.len());
+        for row in report.table.rows.iter().filter(|row| row[2].contains('1')) {
+            assert!(!row[4].contains("short"), "{row:?}");
+        }
+    }
+}
