@@ -202,6 +202,16 @@ impl Press {
         }
     }
 
+    /// Bytes that training takes beside the samples, if one is due; also while the first one is to come, so that a
+    /// cache that has just filled need not make room for it first.
+    pub(crate) fn training_wants(&self) -> u64 {
+        let first = self.trainings == 0 && (self.wanted.is_some() || self.samples.bytes_max() > 0);
+        match first && !self.training {
+            true => Trained::scratch_bytes(self.cut.samples_bytes) as u64,
+            false => self.training_due().unwrap_or(0),
+        }
+    }
+
     /// Bytes that training takes beside the samples, if one is due.
     pub(crate) fn training_due(&self) -> Option<u64> {
         let paused = self.trainings >= TRAININGS_UNPAUSED

@@ -17,7 +17,7 @@ const SWEEP_SHARE: f64 = 0.5;
 /// How long it rests when nothing could be done.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Passes before it looks at its other chores.
+/// Passes before it looks at its other chores, which it does once a tick in any case: passes that code take seconds.
 const GO_PASSES: u32 = 1024;
 
 /// What the thread works on.
@@ -126,6 +126,7 @@ fn run(work: &impl Work, bell: &Bell) {
         let (store, reclaim) = (work.store(), work.reclaim());
         let mut passes = 0;
         while passes < GO_PASSES
+            && chores_at.elapsed() < TICK
             && !stopping(bell)
             && !reclaim.is_full_enough(store)
             && reclaim.work(store)
@@ -133,11 +134,12 @@ fn run(work: &impl Work, bell: &Bell) {
             passes += 1;
         }
         warm_ahead(store);
-        if chores_at.elapsed() >= TICK {
+        let due = chores_at.elapsed() >= TICK;
+        if due {
             chores(store, reclaim, bell);
             chores_at = Instant::now();
         }
-        if passes == GO_PASSES {
+        if passes == GO_PASSES || due && passes > 0 {
             bell.ring();
         } else if passes == 0 && !stopping(bell) {
             // Nothing could be done: what is waited for (pins, the bell's next reason) takes a while, and

@@ -96,9 +96,9 @@ impl Reclaim {
             if let Some(bytes) = press.wants_samples() {
                 wanted.samples = bytes;
             }
-            wanted.training = press.training_due().unwrap_or(0);
+            wanted.training = press.training_wants();
             wanted.beyond = press.beyond_bytes(shared);
-            due |= wanted.training > 0;
+            due |= press.training_due().is_some();
         }
         if !self.charge_grants(store, &mut grants, wanted) {
             return;
