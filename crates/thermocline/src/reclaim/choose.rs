@@ -68,6 +68,10 @@ impl Reclaim {
         }
         let facts = self.pool_facts(store, books);
         if facts.most_freed.is_none() && evict {
+            if let Some(id) = self.recodable(store, books) {
+                return self.unqueue(store, books, id)
+                    && self.begin(store, books, id, Mode::Compact);
+            }
             if let Some(pool) = self.next_compressed(store, books, &facts) {
                 let hits = &store.compress.events.pool_limit_hit;
                 hits.fetch_add(1, Ordering::Relaxed);

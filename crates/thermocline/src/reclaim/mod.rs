@@ -74,6 +74,8 @@ pub(crate) struct Reclaim {
     grants: Mutex<tiers::Grants>,
     grants_want: AtomicU64,
     dictionary_bytes: u64,
+    /// Segments of the compressed tier born before this are coded anew when room is short; 0: none are.
+    recode_below: AtomicU64,
     /// Extents the index is short of.
     extents_wanted: AtomicU64,
     pub(crate) evict: AtomicBool,
@@ -163,6 +165,7 @@ impl Reclaim {
             shadows_want: AtomicU64::new(0),
             grants: Mutex::default(),
             dictionary_bytes,
+            recode_below: AtomicU64::new(0),
             grants_want: AtomicU64::new(0),
             extents_wanted: AtomicU64::new(0),
             evict: AtomicBool::new(evict),

@@ -118,7 +118,20 @@ impl Reclaim {
         let trained = Trained::from(samples, room, shared);
         let mut books = lock(&self.books);
         if let Some(press) = &mut books.press {
+            let learned = trained.dictionary.is_some();
             press.install(shared, trained);
+            if learned {
+                let youngest = |queue: &VecDeque<SegmentId>| {
+                    queue.iter().map(|&id| store.segment(id).birth()).max()
+                };
+                let queues = books.queues().into_iter();
+                let below = queues
+                    .filter_map(youngest)
+                    .max()
+                    .map_or(0, |birth| birth + 1);
+                self.recode_below.store(below, Ordering::Relaxed);
+            }
+            let Some(press) = &books.press else { return };
             let less = Grants {
                 fixed: grants.fixed,
                 beyond: press.beyond_bytes(shared),
@@ -127,6 +140,24 @@ impl Reclaim {
             drop(books);
             self.charge_grants(store, &mut grants, less);
         }
+    }
+
+    /// A segment of the compressed tier from before the youngest dictionary: coded with it, what lies there takes less
+    /// room, and nothing need leave for that.
+    pub(super) fn recodable(&self, store: &Store, books: &Books) -> Option<SegmentId> {
+        let below = self.recode_below.load(Ordering::Relaxed);
+        if below == 0 || !store.compress.is_on() {
+            return None;
+        }
+        let queues = [&books.compressed_main, &books.compressed_probation];
+        let old = |id: &SegmentId| {
+            store.segment(*id).birth() < below && super::choose::is_settled(store, *id)
+        };
+        let found = queues.into_iter().flatten().copied().find(old);
+        if found.is_none() {
+            self.recode_below.store(0, Ordering::Relaxed);
+        }
+        found
     }
 
     /// The kinds of items that were demoted lately, as `Press::kinds` has them.
