@@ -44,7 +44,10 @@ impl Reclaim {
 
     /// Chooses and starts the next drain. False: nothing can be drained now.
     pub(super) fn start(&self, store: &Store, books: &mut Books) -> bool {
-        let waiting = books.condemned.len();
+        // A segment that a guard holds is in nobody's way, but nobody knows when it comes free.
+        let unheld =
+            |&&(id, _): &&(SegmentId, u64)| store.segment(id).holds.load(Ordering::SeqCst) == 0;
+        let waiting = books.condemned.iter().filter(unheld).count();
         let enough = self.available(store) + waiting > Reclaim::high(store) && !self.owes(store);
         if self.condemned_bytes() >= Reclaim::condemned_cap(store) || waiting > 0 && enough {
             // Evicting more would free no sooner: wait for the pins.
