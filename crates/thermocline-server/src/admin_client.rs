@@ -1,4 +1,4 @@
-//! One GET from a running server's admin door: what the command-line tools ask it. HTTP/1.0, one answer a
+//! One GET or POST to a running server's admin door: what the command-line tools ask of it. HTTP/1.0, one answer a
 //! connection, of bounded size and time.
 
 use crate::config::Listen;
@@ -25,7 +25,20 @@ pub fn json(at: &Listen, path: &str) -> Result<Value, String> {
 
 /// Status and body of one GET.
 pub fn get(at: &Listen, path: &str) -> Result<(u16, String), String> {
-    let answer = exchange(at, path).map_err(|error| {
+    send(at, "GET", path, "")
+}
+
+/// Status and body of one POST.
+pub fn post(at: &Listen, path: &str, body: &str) -> Result<(u16, String), String> {
+    send(at, "POST", path, body)
+}
+
+fn send(at: &Listen, method: &str, path: &str, body: &str) -> Result<(u16, String), String> {
+    let request = format!(
+        "{method} {path} HTTP/1.0\r\nHost: thermocline\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = exchange(at, &request).map_err(|error| {
         format!("cannot ask {at}: {error}; is a server running with that http address?")
     })?;
     let (head, body) = answer
@@ -38,13 +51,13 @@ pub fn get(at: &Listen, path: &str) -> Result<(u16, String), String> {
     }
 }
 
-fn exchange(at: &Listen, path: &str) -> io::Result<String> {
+fn exchange(at: &Listen, request: &str) -> io::Result<String> {
     match at {
         Listen::Unix(socket) => {
             let stream = UnixStream::connect(socket)?;
             stream.set_read_timeout(Some(TIMEOUT))?;
             stream.set_write_timeout(Some(TIMEOUT))?;
-            ask(stream, path)
+            ask(stream, request)
         }
         Listen::Tcp(address) => {
             let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -53,7 +66,7 @@ fn exchange(at: &Listen, path: &str) -> io::Result<String> {
                     Ok(stream) => {
                         stream.set_read_timeout(Some(TIMEOUT))?;
                         stream.set_write_timeout(Some(TIMEOUT))?;
-                        return ask(stream, path);
+                        return ask(stream, request);
                     }
                     Err(error) => last = error,
                 }
@@ -63,11 +76,8 @@ fn exchange(at: &Listen, path: &str) -> io::Result<String> {
     }
 }
 
-fn ask(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
-    write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nHost: thermocline\r\nConnection: close\r\n\r\n"
-    )?;
+fn ask(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

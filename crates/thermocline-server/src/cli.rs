@@ -5,7 +5,7 @@ use crate::config::{self, ConfigError, Layers, Listen, Settings};
 use crate::process::{self, PidFile};
 use crate::server::{Prepared, Server, StartError};
 use crate::shared::Stop;
-use crate::{logging, malloc, tiers, top, wss};
+use crate::{logging, lru_gen, malloc, tiers, top, wss};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -22,6 +22,11 @@ const SERVE_HELP: &str = "\
 Every setting can be written in three places, the first wins: flag (--item-size-max 2MiB), environment
 (THERMOCLINE_ITEM_SIZE_MAX=2MiB), TOML file (item_size_max = \"2MiB\"). --print-config shows what comes of them.
 SIGTERM and SIGUSR1 stop after the requests under way, a second signal at once; SIGHUP reads the password file again.";
+
+const LRU_GEN_HELP: &str = "\
+Lines are: generation, age in ms, bytes, items; the oldest first. The kernel's full commands are taken too:
++ 0 0 MAX_GEN [CAN_SWAP [FORCE]] and - 0 0 MIN_GEN [SWAPPINESS [BYTES]]. What was read since it was last looked at
+survives `-` and goes to the young end; the two youngest generations cannot be evicted.";
 
 pub fn main() -> ExitCode {
     malloc::tame();
@@ -50,6 +55,13 @@ pub fn main() -> ExitCode {
         Some(("wss", matches)) => show("wss", matches, wss::run),
         Some(("tiers", matches)) => show("tiers", matches, tiers::run),
         Some(("top", matches)) => show_top(matches),
+        Some(("lru-gen", matches)) => {
+            let words = matches.get_many::<String>("command").into_iter().flatten();
+            let command: Vec<&str> = words.map(String::as_str).collect();
+            ask("lru-gen", matches, |at| {
+                lru_gen::run(at, &command.join(" "))
+            })
+        }
         _ => usage("a command is missing: thermocline serve --help"),
     }
 }
@@ -87,6 +99,21 @@ fn command() -> Command {
             "What a running server holds hot and what compressed, with which dictionaries and at what cost",
         ))
         .subcommand(top_command())
+        .subcommand(
+            asks_running_server(
+                "lru-gen",
+                "Bytes and items of a running server by age, as the kernel's lru_gen; ages and evicts on command",
+            )
+            .after_help(LRU_GEN_HELP)
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .num_args(0..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true)
+                    .help("`+ [MAX_GEN]` opens a new generation, `- MIN_GEN` evicts what is that old"),
+            ),
+        )
         .subcommand(
             Command::new("memcached")
                 .about("Run the server with memcached's own flags (thermocline memcached -h)")
@@ -144,14 +171,19 @@ fn http_argument() -> Arg {
         .help("The server's admin address: ADDR:PORT or unix:PATH")
 }
 
-/// A command that asks a running server by its admin address.
+/// A command that shows a page of a running server.
 fn of_running_server(name: &'static str, about: &'static str) -> Command {
-    Command::new(name).about(about).arg(http_argument()).arg(
+    asks_running_server(name, about).arg(
         Arg::new("json")
             .long("json")
             .action(ArgAction::SetTrue)
             .help("Print the answer as JSON"),
     )
+}
+
+/// A command that asks a running server by its admin address.
+fn asks_running_server(name: &'static str, about: &'static str) -> Command {
+    Command::new(name).about(about).arg(http_argument())
 }
 
 fn usage(text: &str) -> ExitCode {
@@ -182,16 +214,25 @@ fn serve(matches: &ArgMatches) -> ExitCode {
     run(settings, false, &[])
 }
 
-/// Runs a command that asks a running server.
+/// Runs a command that shows a page of a running server.
 fn show(
     name: &str,
     matches: &ArgMatches,
     run: fn(&Listen, bool) -> Result<String, String>,
 ) -> ExitCode {
+    ask(name, matches, |at| run(at, matches.get_flag("json")))
+}
+
+/// Runs a command that asks a running server.
+fn ask(
+    name: &str,
+    matches: &ArgMatches,
+    run: impl FnOnce(&Listen) -> Result<String, String>,
+) -> ExitCode {
     let Some(at) = matches.get_one::<Listen>("http") else {
         return usage(&format!("{name} needs --http ADDR"));
     };
-    match run(at, matches.get_flag("json")) {
+    match run(at) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS

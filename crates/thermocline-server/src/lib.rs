@@ -16,6 +16,7 @@ pub mod config;
 mod descriptors;
 mod handover;
 pub mod logging;
+mod lru_gen;
 mod malloc;
 mod net;
 mod pages;

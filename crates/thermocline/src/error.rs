@@ -28,6 +28,8 @@ pub enum Error {
     NoRoom,
     /// The stored value is not a decimal number of at most 20 digits.
     NotANumber,
+    /// A command of the `lru_gen` interface that is none, or names a generation it must not; the text says which.
+    Command(String),
     /// The operating system refused something.
     Io(io::Error),
     /// A save file is not one of ours or is of another version.
@@ -56,6 +58,7 @@ impl fmt::Display for Error {
                 "no room could be made: too much memory is pinned or held by guards"
             ),
             Error::NotANumber => write!(f, "the stored value is not a decimal number"),
+            Error::Command(text) => write!(f, "lru_gen: {text}"),
             Error::Io(error) => write!(f, "{error}"),
             Error::Format(text) => write!(f, "save file: {text}"),
         }

@@ -44,9 +44,9 @@ mod typed;
 mod writer;
 
 pub use cache::{
-    Cache, Change, DictionaryUse, Expiry, Guard, Kept, Keys, Lease, Marks, Meta, Mode, NewValue,
-    Pages, ReadSink, Removal, Scan, SetOptions, Start, Stats, Stored, Tiers, Updated, View, Want,
-    Writer,
+    Cache, Change, DictionaryUse, Expiry, Generation, Guard, Kept, Keys, Lease, Marks, Meta, Mode,
+    NewValue, Pages, ReadSink, Removal, Scan, SetOptions, Start, Stats, Stored, Tiers, Updated,
+    View, Want, Writer,
 };
 pub use clock::Clock;
 pub use collapse::{CollapseStats, STALL_BOUNDS_US};

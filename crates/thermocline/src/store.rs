@@ -9,6 +9,7 @@
 //! Must hold: whoever takes a slot out of the index, or turns it to another place, buries the bytes the
 //! slot pointed to, once.
 
+mod births;
 mod warm;
 
 use crate::clock::Time;
@@ -27,6 +28,7 @@ use crate::policy::{Insert, Origin, Policy, Pool, Setting};
 use crate::segment::{Segment, SegmentId, Segments};
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
+use births::Births;
 use std::sync::{Arc, RwLock};
 
 /// Free segments kept for survivors of a drain: writers leave them alone. One drained segment's survivors
@@ -77,6 +79,8 @@ struct GhostHandle(RwLock<Option<Arc<Ghosts>>>);
 /// Numbers of the policy, for writers to read without a lock.
 pub(crate) struct Facts {
     pub(crate) now: AtomicU32,
+    /// When each generation began.
+    pub(crate) births: Births,
     /// Generation of main's oldest sealed segment; `NO_MAIN` when it has none.
     pub(crate) oldest_main: AtomicU32,
     pub(crate) main_segments: AtomicU32,
@@ -175,6 +179,7 @@ impl Store {
             sealed: Mutex::new(Vec::new()),
             facts: Facts {
                 now: AtomicU32::new(0),
+                births: Births::new(time.now_ms()),
                 oldest_main: AtomicU32::new(NO_MAIN),
                 main_segments: AtomicU32::new(0),
                 probation_segments: AtomicU32::new(0),
@@ -524,6 +529,16 @@ impl Store {
         });
     }
 
+    /// Tells everybody which generation is the youngest, and the clock when it began. The caller holds the
+    /// generations' lock.
+    pub(crate) fn publish_now(&self, generations: &Generations) {
+        let now = generations.now();
+        let before = self.facts.now.swap(now, Ordering::Relaxed);
+        if before != now {
+            self.facts.births.begin(before, now, self.time.now_ms());
+        }
+    }
+
     /// The setting that steers the policy at the moment.
     #[inline]
     pub(crate) fn setting(&self) -> &'static Setting {
@@ -637,6 +652,21 @@ impl Store {
         (used, live)
     }
 
+    /// Segments in use and the live bytes in each.
+    pub(crate) fn live_by_segment(&self) -> Vec<(SegmentId, u64)> {
+        use crate::segment::State;
+        let closed = [State::Sealed, State::Draining]
+            .into_iter()
+            .flat_map(|state| self.segments.in_state(state))
+            .map(|id| (id, self.segments.get(id).live() as u64));
+        let open = self.lanes.all().filter_map(|lane| lane.open());
+        let open = open.map(|(id, filled)| {
+            let dead = self.segments.get(id).dead_so_far();
+            (id, filled.saturating_sub(dead) as u64)
+        });
+        closed.chain(open).collect()
+    }
+
     /// Bytes appended to the segments of hot and of the compressed tier.
     pub(crate) fn used_by_tier(&self) -> [u64; 2] {
         use crate::segment::State;
@@ -725,7 +755,7 @@ impl LaneBooks for Store {
         if counts && segment.pool() == Pool::Main {
             let mut generations = lock(&self.generations);
             generations.put_main(used as u64, Source::New);
-            self.facts.now.store(generations.now(), Ordering::Relaxed);
+            self.publish_now(&generations);
         }
         lock(&self.sealed).push(id);
     }

@@ -12,7 +12,7 @@ use nix::sys::resource::{getrusage, UsageWho};
 use serde_json::{json, Map, Value};
 
 const JSON: &str = "application/json";
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 /// The text format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const KEYS_LISTED: usize = 20;
@@ -25,6 +25,7 @@ thermocline
 /pressure    what memory pressure there was in the last ten minutes, and what was done, as JSON
 /stats       memcached's stats and the cache's own, as JSON
 /mrc         the live miss-ratio curve, as JSON
+/lru_gen     bytes and items by age, as the kernel's lru_gen; POST `+` to age, `- N` to evict
 /tiers       what lies hot and what compressed, dictionaries, costs, as JSON
 /keys/hot?n= the most read keys
 /keys/big?n= the keys with the largest values
@@ -74,7 +75,7 @@ pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>>
     }
 }
 
-fn page(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+pub(super) fn page(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     let kind = hyper::header::HeaderValue::from_static(kind);

@@ -89,7 +89,7 @@ impl Reclaim {
             Next::Age => {
                 let mut generations = lock(&store.generations);
                 generations.age();
-                store.facts.now.store(generations.now(), Ordering::Relaxed);
+                store.publish_now(&generations);
                 true
             }
             Next::Seal(pool) => {
@@ -173,9 +173,10 @@ impl Reclaim {
         id: SegmentId,
         mode: Mode,
     ) -> bool {
-        store.segment(id).start_drain();
+        let segment = store.segment(id);
+        segment.start_drain();
         let strictness = books.fruitless / FRUITLESS_MAX;
-        books.drain = Some(Drain::new(id, mode, strictness));
+        books.drain = Some(Drain::new(id, segment.live() as u64, mode, strictness));
         true
     }
 

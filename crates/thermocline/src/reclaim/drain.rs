@@ -86,6 +86,8 @@ pub(super) struct Drain {
     /// Bytes put into main, to be counted at the end.
     promoted: u64,
     kept: u64,
+    /// Live bytes when it began.
+    live: u64,
     /// Accesses that count for nothing, after many drains that freed nothing: without it a cache that is
     /// referenced all over would be walked whole, again and again, for one segment.
     strictness: u32,
@@ -95,7 +97,7 @@ pub(super) struct Drain {
 const BATCH: usize = 16;
 
 impl Drain {
-    pub(super) fn new(id: SegmentId, mode: Mode, strictness: u32) -> Drain {
+    pub(super) fn new(id: SegmentId, live: u64, mode: Mode, strictness: u32) -> Drain {
         Drain {
             id,
             mode,
@@ -113,6 +115,7 @@ impl Drain {
             retries: 0,
             promoted: 0,
             kept: 0,
+            live,
             strictness,
         }
     }
@@ -134,6 +137,15 @@ impl Drain {
         let used = store.segment(self.id).used() as u64;
         self.relinks() && !self.deactivates()
             || self.mode == Mode::Main && self.kept * 10 > used * 9
+    }
+
+    /// Live bytes that left the cache by it, at the end.
+    pub(super) fn evicted_bytes(&self) -> u64 {
+        match self.mode {
+            Mode::Compact | Mode::Deactivate => 0,
+            _ if self.relinks() => 0,
+            _ => self.live.saturating_sub(self.promoted + self.kept),
+        }
     }
 
     pub(super) fn counter(&self) -> Counter {
@@ -505,7 +517,7 @@ impl Drain {
         if self.kept > 0 {
             generations.put_main(self.kept, Source::SecondChance(from));
         }
-        store.facts.now.store(generations.now(), Ordering::Relaxed);
+        store.publish_now(&generations);
     }
 }
 

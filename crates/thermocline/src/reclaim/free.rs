@@ -56,6 +56,8 @@ impl Reclaim {
             true => books.fruitless + 1,
             false => 0,
         };
+        self.evicted_bytes
+            .fetch_add(drain.evicted_bytes(), Ordering::Relaxed);
         if drain.relinks() {
             match drain.deactivates() {
                 true => self.deactivate(store, books, id),
@@ -81,7 +83,7 @@ impl Reclaim {
         let now = generations.relink_main(segment.generation());
         generations.put_main(segment.used() as u64, crate::generation::Source::New);
         store.policy.classes().fold(generations.oldest());
-        store.facts.now.store(generations.now(), Ordering::Relaxed);
+        store.publish_now(&generations);
         drop(generations);
         segment.relink(Pool::Main, now);
         books.sealed_bytes[1] += segment.used() as u64;

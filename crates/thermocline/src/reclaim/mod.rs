@@ -16,6 +16,7 @@ mod free;
 mod moving;
 mod thin;
 mod tiers;
+mod trim;
 mod warm;
 
 pub(crate) use background::{Background, Bell, Work};
@@ -62,6 +63,8 @@ pub(crate) struct Reclaim {
     freed: Condvar,
     waiting: Mutex<()>,
     condemned_bytes: AtomicU64,
+    /// Live bytes that drains have made leave, so far.
+    evicted_bytes: AtomicU64,
     /// Bytes of budget the ghost table is short of.
     ghosts_want: AtomicU64,
     /// Bytes charged for the duel's shadows, and bytes of budget they are short of.
@@ -145,6 +148,7 @@ impl Reclaim {
             freed: Condvar::new(),
             waiting: Mutex::new(()),
             condemned_bytes: AtomicU64::new(0),
+            evicted_bytes: AtomicU64::new(0),
             ghosts_want: AtomicU64::new(0),
             shadows_charged: AtomicU64::new(0),
             shadows_want: AtomicU64::new(0),
