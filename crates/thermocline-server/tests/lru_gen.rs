@@ -1,4 +1,4 @@
-//! `/lru_gen` and `thermocline lru-gen`: a running server's generations, aged and evicted on command.
+//! `/lru_gen` and `thermocline lru-gen`: a running server's generations, aged and evicted on command; `min_ttl`.
 
 mod common;
 
@@ -100,4 +100,24 @@ fn orders_can_be_forbidden() {
     let refused = server.lru_gen(&["+"]);
     assert!(text(&refused.stderr).contains("allow_flush is off"));
     assert!(server.lru_gen(&[]).status.success(), "to look is allowed");
+}
+
+#[test]
+fn a_full_server_refuses_rather_than_evict_the_young() {
+    let server = Served::new(&["--min-ttl", "1h"]);
+    let mut client = Client::connect(server.port);
+    let value = "v".repeat(100_000);
+    let mut answers = (0..2000).map(|key| client.ask(format!("set k{key} 0 0 100000\r\n{value}")));
+    let refused = answers.position(|answer| answer != "STORED");
+    let refused = refused.expect("64 MiB do not hold 200 MB");
+    assert!(refused > 200, "{refused} values of 100 kB were taken");
+    drop(answers);
+    let answer = client.ask(format!("set k0 0 0 100000\r\n{value}"));
+    assert!(
+        answer == "STORED" || answer == "SERVER_ERROR out of memory storing object",
+        "{answer}"
+    );
+    let answer = client.ask(format!("set new 0 0 100000\r\n{value}"));
+    assert_eq!(answer, "SERVER_ERROR out of memory storing object");
+    assert_eq!(client.ask("mg k1 s".to_string()), "HD s100000", "the first are still there");
 }

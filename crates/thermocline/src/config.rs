@@ -240,6 +240,10 @@ pub struct Config {
     /// Bytes of later inserts that a stored item outlives at least; at most a quarter of the memory. Default:
     /// the larger of 2 % of the cache, 4 segments and the largest item. 0 = none.
     pub fresh_min: Option<u64>,
+    /// No live item is evicted sooner than this after its segment was sealed. Where all are younger, a write that
+    /// finds no room is refused instead (`Error::NoRoom`, counted in `Stats::refused_min_ttl`): a cache that turns
+    /// over faster serves nobody. Memory that must go back (`set_memory`) comes first.
+    pub min_ttl: Option<Duration>,
     /// Whether to make room by evicting live items; if not, a write that finds no room is refused.
     pub evict: bool,
     /// Told of every item that leaves.
@@ -290,6 +294,7 @@ impl Config {
             policy: ReclaimPolicy::default(),
             objective: Objective::default(),
             fresh_min: None,
+            min_ttl: None,
             evict: true,
             listener: None,
             hot_keys: false,
@@ -374,6 +379,7 @@ impl Config {
         for (key, time) in [
             ("time_to_live", self.time_to_live),
             ("time_to_idle", self.time_to_idle),
+            ("min_ttl", self.min_ttl),
         ] {
             if time.is_some_and(|time| time.is_zero()) {
                 return wrong(format!("{key} = 0: leave it out for no limit"));

@@ -46,6 +46,8 @@ pub(crate) struct Store {
     pub(crate) policy: Policy,
     /// Bytes of later inserts a stored item outlives at least, where that was configured.
     pub(crate) fresh_min: Option<u64>,
+    /// Milliseconds after its sealing for which a segment is not evicted from; 0 = none.
+    pub(crate) min_ttl_ms: u64,
     pub(crate) generations: Mutex<Generations>,
     /// Sealed segments the reclaimer has not yet queued.
     pub(crate) sealed: Mutex<Vec<SegmentId>>,
@@ -173,6 +175,9 @@ impl Store {
             ),
             policy: Policy::new(config.policy, config.objective, capacity, seed),
             fresh_min: config.fresh_min,
+            min_ttl_ms: config
+                .min_ttl
+                .map_or(0, |least| least.as_millis().clamp(1, u64::MAX.into()) as u64),
             curve: config
                 .curve
                 .then(|| Curve::new(config.policy, config.objective, seed)),
@@ -748,7 +753,11 @@ impl Store {
 
 impl LaneBooks for Store {
     fn sealing(&self, id: SegmentId, used: usize, fresh: bool) {
-        self.segments.seal(id, used, self.domain.epoch());
+        let now_ms = match self.min_ttl_ms {
+            0 => 0,
+            _ => self.time.now_ms(),
+        };
+        self.segments.seal(id, used, self.domain.epoch(), now_ms);
         let segment = self.segments.get(id);
         // While hot is a small front, what counts is what goes into the compressed tier's main.
         let counts = fresh && !self.compress.is_on();

@@ -348,6 +348,12 @@ fn cache(shared: &Shared) -> Vec<Row> {
             number(stats.refused_room),
         ),
         (
+            "cache_refused_min_ttl_total",
+            true,
+            "Of these, because all that could go was younger than min_ttl.",
+            number(stats.refused_min_ttl),
+        ),
+        (
             "cache_refused_size_total",
             true,
             "Writes refused for their size.",

@@ -16,7 +16,7 @@ pub use cgroup::{default_memory_bytes, memory_groups, MemoryGroup};
 pub use keys::{key, Key, KEYS};
 pub use layers::{flags, resolve, ConfigError, Layers};
 pub use listen::{twice, Listen};
-pub use size::{parse_duration_s, parse_size, show_size};
+pub use size::{parse_duration_ms, parse_duration_s, parse_size, show_size};
 pub use suggest::nearest;
 pub use thermocline::{Numa, PageMode};
 
@@ -95,6 +95,8 @@ pub struct Settings {
     pub objective: thermocline::Objective,
     /// Bytes; None leaves it to the engine.
     pub fresh_min: Option<u64>,
+    /// Milliseconds; None: evict however young.
+    pub min_ttl: Option<u64>,
     pub allow_flush: bool,
     pub allow_dump: bool,
     pub allow_shutdown: bool,
@@ -146,6 +148,7 @@ impl Default for Settings {
             policy: thermocline::ReclaimPolicy::default(),
             objective: thermocline::Objective::default(),
             fresh_min: None,
+            min_ttl: None,
             allow_flush: true,
             allow_dump: true,
             allow_shutdown: false,

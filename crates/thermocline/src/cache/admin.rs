@@ -36,6 +36,8 @@ pub struct Stats {
     pub expired: u64,
     /// Writes refused for want of room.
     pub refused_room: u64,
+    /// Of these, because all that could go was younger than `Config::min_ttl`.
+    pub refused_min_ttl: u64,
     /// Writes refused because of their size.
     pub refused_size: u64,
     /// Items and bytes reclaim copied.
@@ -243,6 +245,7 @@ impl Cache {
             evicted: sum(Counter::Evicted),
             expired: sum(Counter::Expired),
             refused_room: sum(Counter::RefusedRoom),
+            refused_min_ttl: sum(Counter::RefusedMinTtl),
             refused_size: sum(Counter::RefusedSize),
             moved: sum(Counter::Moved),
             moved_bytes: sum(Counter::MovedBytes),

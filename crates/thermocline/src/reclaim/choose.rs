@@ -70,9 +70,13 @@ impl Reclaim {
             }
         }
         let facts = self.pool_facts(store, books);
+        self.too_young.store(false, Ordering::Relaxed);
         if facts.most_freed.is_none() && evict {
             if let Some(pool) = self.next_compressed(store, books, &facts) {
-                return self.start_oldest(store, books, Tier::Compressed, pool, None);
+                let pool = self.ripe_pool(store, books, Tier::Compressed, pool);
+                return pool.is_some_and(|pool| {
+                    self.start_oldest(store, books, Tier::Compressed, pool, None)
+                });
             }
         }
         match policy::next(store.setting(), &facts) {
@@ -82,7 +86,9 @@ impl Reclaim {
                 self.unqueue(store, books, id) && self.begin(store, books, id, mode)
             }
             _ if !evict => false,
-            Next::Drain(pool) => self.start_oldest(store, books, Tier::Hot, pool, None),
+            Next::Drain(pool) => self
+                .ripe_pool(store, books, Tier::Hot, pool)
+                .is_some_and(|pool| self.start_oldest(store, books, Tier::Hot, pool, None)),
             Next::Deactivate => {
                 self.start_oldest(store, books, Tier::Hot, Pool::Main, Some(Mode::Deactivate))
             }
@@ -108,6 +114,34 @@ impl Reclaim {
             }
             Next::Nothing => false,
         }
+    }
+
+    /// The pool to drain under `min_ttl`: the one asked for, or the other of its tier where its oldest segment is
+    /// too young; None where both are. What hot gives to the compressed tier is not evicted and may be young.
+    fn ripe_pool(
+        &self,
+        store: &Store,
+        books: &mut Books,
+        tier: Tier,
+        pool: Pool,
+    ) -> Option<Pool> {
+        let demotes = tier == Tier::Hot && store.compress.is_on();
+        if demotes || store.min_ttl_ms == 0 {
+            return Some(pool);
+        }
+        let other = match pool {
+            Pool::Probation => Pool::Main,
+            Pool::Main => Pool::Probation,
+        };
+        let ripe = [pool, other].into_iter().find(|&pool| {
+            let (queue, _) = books.of(tier, pool);
+            let mut settled = queue.iter().filter(|&&id| is_settled(store, id));
+            settled.next().is_some_and(|&id| is_ripe(store, id))
+        });
+        if ripe.is_none() {
+            self.too_young.store(true, Ordering::Relaxed);
+        }
+        ripe
     }
 
     /// Drains the oldest segment of a pool that nobody is still writing in.
@@ -144,6 +178,7 @@ impl Reclaim {
         let sealed = segments
             .into_iter()
             .find(|&id| store.segment(id).state() == State::Sealed && is_settled(store, id));
+        let sealed = sealed.filter(|&id| is_ripe(store, id));
         let Some(sealed) = sealed else {
             return false;
         };
@@ -250,6 +285,14 @@ impl Reclaim {
         });
         policy::most_freed(candidates, store.segments.bytes() as u64)
     }
+}
+
+/// Whether `min_ttl` lets a segment's live items be evicted: it does where memory must go back.
+pub(super) fn is_ripe(store: &Store, id: SegmentId) -> bool {
+    let least = store.min_ttl_ms;
+    least == 0
+        || store.budget.excess_bytes() > 0
+        || store.time.now_ms().saturating_sub(store.segment(id).sealed_ms()) >= least
 }
 
 /// Whether all who reserved in a sealed segment have published.

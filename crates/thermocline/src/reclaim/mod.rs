@@ -73,6 +73,8 @@ pub(crate) struct Reclaim {
     /// Extents the index is short of.
     extents_wanted: AtomicU64,
     pub(crate) evict: AtomicBool,
+    /// What could be evicted when last looked at was too young for it.
+    too_young: AtomicBool,
     /// There is a background thread, which does what takes long.
     background: bool,
     /// Held by whoever refits the ghost table.
@@ -154,6 +156,7 @@ impl Reclaim {
             shadows_want: AtomicU64::new(0),
             extents_wanted: AtomicU64::new(0),
             evict: AtomicBool::new(evict),
+            too_young: AtomicBool::new(false),
             background,
             fitting: Mutex::new(()),
             item_bytes_max: AtomicU64::new(0),
@@ -242,9 +245,13 @@ impl Reclaim {
     /// Makes room for a writer that found none. False: refused, nothing came free in time.
     /// No pin may be held.
     pub(crate) fn make_room(&self, store: &Store) -> bool {
-        self.work_until(store, REFUSE_AFTER, |reclaim| {
+        let made = self.work_until(store, REFUSE_AFTER, |reclaim| {
             u64::from(reclaim.available(store) == 0)
-        })
+        });
+        if !made && self.too_young.load(Ordering::Relaxed) {
+            store.counters.one(&store.pin(), Counter::RefusedMinTtl);
+        }
+        made
     }
 
     /// Makes an extent's worth of budget free for the index. False: refused.
