@@ -119,5 +119,9 @@ fn a_full_server_refuses_rather_than_evict_the_young() {
     );
     let answer = client.ask(format!("set new 0 0 100000\r\n{value}"));
     assert_eq!(answer, "SERVER_ERROR out of memory storing object");
-    assert_eq!(client.ask("mg k1 s".to_string()), "HD s100000", "the first are still there");
+    assert_eq!(
+        client.ask("mg k1 s".to_string()),
+        "HD s100000",
+        "the first are still there"
+    );
 }

@@ -14,10 +14,11 @@ mod warm;
 
 use crate::clock::Time;
 use crate::compress::{Compress, CompressMode};
-use crate::config::{Cause, Config, Listener};
+use crate::config::{Cause, Config, Listener, GROUP_PREFIX_MAX};
 use crate::curve::Curve;
 use crate::generation::{Generations, Source};
 use crate::ghost::Ghosts;
+use crate::groups::{Event, GroupId, Groups};
 use crate::hash::Hasher;
 use crate::index::{Found, Index, Near};
 use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
@@ -53,6 +54,7 @@ pub(crate) struct Store {
     pub(crate) sealed: Mutex<Vec<SegmentId>>,
     pub(crate) facts: Facts,
     pub(crate) flush: Flush,
+    pub(crate) groups: Option<Groups>,
     pub(crate) compress: Compress,
     pub(crate) listener: Option<Listener>,
     pub(crate) marks: bool,
@@ -100,6 +102,8 @@ pub(crate) const NO_MAIN: u32 = u32::MAX;
 
 /// What `flush` made invisible.
 pub(crate) struct Flush {
+    /// The youngest mark of a flush or of a dropped group: younger segments need no look at either; 0 = none.
+    pub(crate) any: AtomicU64,
     /// Items in segments born up to here are gone; 0 = none.
     pub(crate) birth: AtomicU64,
     /// Unix ms at which the next flush is due; u64::MAX = none.
@@ -175,9 +179,9 @@ impl Store {
             ),
             policy: Policy::new(config.policy, config.objective, capacity, seed),
             fresh_min: config.fresh_min,
-            min_ttl_ms: config
-                .min_ttl
-                .map_or(0, |least| least.as_millis().clamp(1, u64::MAX.into()) as u64),
+            min_ttl_ms: config.min_ttl.map_or(0, |least| {
+                least.as_millis().clamp(1, u64::MAX.into()) as u64
+            }),
             curve: config
                 .curve
                 .then(|| Curve::new(config.policy, config.objective, seed)),
@@ -194,7 +198,9 @@ impl Store {
                 capacity_bytes: AtomicU64::new(capacity),
                 ghosts_due: AtomicBool::new(false),
             },
+            groups: Groups::new(&config.groups, parts.segments.places(), cores),
             flush: Flush {
+                any: AtomicU64::new(0),
                 birth: AtomicU64::new(0),
                 due_ms: AtomicU64::new(u64::MAX),
                 dark_from_ms: AtomicU64::new(u64::MAX),
@@ -310,11 +316,118 @@ impl Store {
         }
     }
 
-    /// Whether a flush that was carried out has made the item invisible.
+    /// Whether a flush that was carried out, or a drop of its group, has made the item invisible.
     #[inline(always)]
     pub(crate) fn is_flushed(&self, place: Place) -> bool {
-        let flushed = self.flush.birth.load(Ordering::Acquire);
-        flushed != 0 && self.segments.of(place).birth() <= flushed
+        let any = self.flush.any.load(Ordering::Acquire);
+        any != 0 && self.segments.of(place).birth() <= any && self.is_dark(place)
+    }
+
+    #[inline(never)]
+    fn is_dark(&self, place: Place) -> bool {
+        let birth = self.segments.of(place).birth();
+        birth <= self.flush.birth.load(Ordering::Acquire)
+            || self.groups.as_ref().is_some_and(|groups| {
+                let group = self.group_at(groups, place);
+                group.is_some_and(|id| groups.is_dark(id, birth))
+            })
+    }
+
+    /// Whether an item of this key, in a segment of this birth, would be invisible.
+    pub(crate) fn is_dark_at(&self, birth: u64, key: &[u8]) -> bool {
+        birth <= self.flush.birth.load(Ordering::Acquire)
+            || self
+                .groups
+                .as_ref()
+                .is_some_and(|groups| groups.of(key).is_some_and(|id| groups.is_dark(id, birth)))
+    }
+
+    /// The group of the item at `place`, by its key's bytes.
+    fn group_at(&self, groups: &Groups, place: Place) -> Option<GroupId> {
+        let item = self.item(place);
+        let layout = item.layout(item.header());
+        groups.of(&item.key_start(&layout, GROUP_PREFIX_MAX))
+    }
+
+    /// Counts a read of a key, or an eviction, for its group.
+    #[inline(always)]
+    pub(crate) fn count_group(&self, key: &[u8], event: Event) {
+        if let Some(groups) = &self.groups {
+            if let Some(id) = groups.of(key) {
+                groups.count(id, event, current_core());
+            }
+        }
+    }
+
+    /// Counts the eviction of the item at `place` for its group.
+    pub(crate) fn count_evicted(&self, place: Place) {
+        if let Some(groups) = &self.groups {
+            if let Some(id) = self.group_at(groups, place) {
+                groups.count(id, Event::Evicted, current_core());
+            }
+        }
+    }
+
+    /// A written record is about to be published: its bytes count for its group, until `ungroup`.
+    #[inline]
+    pub(crate) fn group(&self, place: Place, bytes: usize) {
+        if let Some(groups) = &self.groups {
+            if let Some(id) = self.group_at(groups, place) {
+                groups.add(self.segments.id_of(place).0, id, bytes);
+            }
+        }
+    }
+
+    /// It is buried, or was not published.
+    #[inline]
+    pub(crate) fn ungroup(&self, place: Place, bytes: usize) {
+        if let Some(groups) = &self.groups {
+            if let Some(id) = self.group_at(groups, place) {
+                groups.sub(self.segments.id_of(place).0, id, bytes);
+            }
+        }
+    }
+
+    /// Live bytes of a group, what a drop has made invisible left out. Walks the segment table.
+    pub(crate) fn group_bytes(&self, groups: &Groups, id: GroupId) -> u64 {
+        let segments = (0..self.segments.places() as u32).map(SegmentId);
+        let mark = groups.mark(id);
+        segments
+            .filter(|&segment| mark == 0 || self.segments.get(segment).birth() > mark)
+            .map(|segment| groups.bytes(segment.0, id))
+            .sum()
+    }
+
+    /// Which groups, by number, hold less than they are promised, and so lose nothing now. Walks the segment table
+    /// once for each promise.
+    pub(crate) fn promised(&self) -> Vec<bool> {
+        let Some(groups) = &self.groups else {
+            return Vec::new();
+        };
+        let capacity = self.facts.capacity_bytes.load(Ordering::Relaxed) as f64;
+        let is_below = |id| {
+            let share = groups.share(id);
+            share > 0.0 && (self.group_bytes(groups, id) as f64) < share * capacity
+        };
+        groups.ids().map(is_below).collect()
+    }
+
+    /// Whether the item at `place` is of a group that `promised` says loses nothing.
+    pub(crate) fn is_promised(&self, promised: &[bool], place: Place) -> bool {
+        let Some(groups) = &self.groups else {
+            return false;
+        };
+        promised.contains(&true)
+            && self
+                .group_at(groups, place)
+                .is_some_and(|id| promised[id.number()])
+    }
+
+    /// Marks have been raised or forgotten. Under the reclaim lock.
+    pub(crate) fn refresh_marks(&self) {
+        let groups = self.groups.as_ref().map_or(0, Groups::youngest_mark);
+        let any = self.flush.birth.load(Ordering::Acquire).max(groups);
+        self.flush.any.store(any, Ordering::Release);
     }
 
     /// Whether an item is no longer to be seen: expired, idle or flushed.
@@ -372,6 +485,7 @@ impl Store {
 
     /// Buries an item whose slot was taken: its record and, if it has any, its chunks.
     pub(crate) fn bury_item(&self, seen: &Seen<'_>) {
+        self.ungroup(seen.place, seen.layout.reserved);
         self.bury(seen.place, seen.layout.reserved, seen.fields.expires_ms);
         if seen.layout.is_coded() {
             self.compress

@@ -53,7 +53,10 @@ fn what_is_young_stays_and_the_rest_is_refused() {
         clock.advance_ms(FLOOR_MS / 2 + 1);
         let more = fill(&cache, 400_000);
         // All that was old may be replaced, and no more than that.
-        assert!((1000..=count + 600).contains(&more), "{policy}: {more} more");
+        assert!(
+            (1000..=count + 600).contains(&more),
+            "{policy}: {more} more"
+        );
         let evicted = cache.stats().evicted;
         assert!(evicted > 0, "{policy}");
         let kept = (400_000..400_000 + more).filter(|&n| cache.contains(&key(n)));

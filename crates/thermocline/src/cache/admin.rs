@@ -335,23 +335,32 @@ impl Inner {
                 // As with memcached, a flush now takes the place of one that was to come.
                 store.flush.dark_from_ms.store(u64::MAX, Ordering::Relaxed);
             }
-            // No segment is opened between taking the mark and raising it.
-            let held: Vec<_> = store
-                .lanes
-                .all()
-                .filter(|_| !mutant(Mutant::NoHold))
-                .map(|lane| lane.hold())
-                .collect();
-            let mark = store.segments.last_birth();
-            for lane in store.lanes.all() {
-                lane.close(store);
-            }
-            store.flush.birth.fetch_max(mark, Ordering::AcqRel);
-            store.flush.due_ms.store(u64::MAX, Ordering::Release);
-            drop(held);
+            self.raise_mark(|mark| {
+                store.flush.birth.fetch_max(mark, Ordering::AcqRel);
+                store.flush.any.fetch_max(mark, Ordering::AcqRel);
+                store.flush.due_ms.store(u64::MAX, Ordering::Release);
+            });
         });
         if let Some(bell) = &self.bell {
             bell.ring();
         }
+    }
+
+    /// Hands `raise` the birth that divides what was published from what will be. No segment is opened between
+    /// taking the mark and raising it. Under the reclaim lock.
+    pub(super) fn raise_mark(&self, raise: impl FnOnce(u64)) {
+        let store = &self.store;
+        let held: Vec<_> = store
+            .lanes
+            .all()
+            .filter(|_| !mutant(Mutant::NoHold))
+            .map(|lane| lane.hold())
+            .collect();
+        let mark = store.segments.last_birth();
+        for lane in store.lanes.all() {
+            lane.close(store);
+        }
+        raise(mark);
+        drop(held);
     }
 }

@@ -277,7 +277,7 @@ impl Writer {
             unreachable!("a value of one piece is longer than what is gathered");
         };
         let birth = inner.store.segments.of(piece.place).birth();
-        if birth <= inner.store.flush.birth.load(Ordering::Acquire) {
+        if inner.store.is_dark_at(birth, &self.key) {
             // A flush came while the bytes arrived: the value is written now, so it must lie behind the mark.
             return self.commit_anew();
         }

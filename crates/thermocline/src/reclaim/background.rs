@@ -164,7 +164,7 @@ fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
     store.refresh_capacity();
     reclaim.fit_ghosts(store);
     reclaim.charge_shadows(store);
-    reclaim.forget_flush(store);
+    reclaim.forget_marks(store);
 }
 
 /// Touches one extent ahead for segments and one for the index, as long as there is budget to spare.

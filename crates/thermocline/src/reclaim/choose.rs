@@ -118,13 +118,7 @@ impl Reclaim {
 
     /// The pool to drain under `min_ttl`: the one asked for, or the other of its tier where its oldest segment is
     /// too young; None where both are. What hot gives to the compressed tier is not evicted and may be young.
-    fn ripe_pool(
-        &self,
-        store: &Store,
-        books: &mut Books,
-        tier: Tier,
-        pool: Pool,
-    ) -> Option<Pool> {
+    fn ripe_pool(&self, store: &Store, books: &mut Books, tier: Tier, pool: Pool) -> Option<Pool> {
         let demotes = tier == Tier::Hot && store.compress.is_on();
         if demotes || store.min_ttl_ms == 0 {
             return Some(pool);
@@ -211,7 +205,9 @@ impl Reclaim {
         let segment = store.segment(id);
         segment.start_drain();
         let strictness = books.fruitless / FRUITLESS_MAX;
-        books.drain = Some(Drain::new(id, segment.live() as u64, mode, strictness));
+        let mut drain = Drain::new(id, segment.live() as u64, mode, strictness);
+        drain.promise(store.promised());
+        books.drain = Some(drain);
         true
     }
 
@@ -267,6 +263,11 @@ impl Reclaim {
             .take(window)
             .copied();
         let flushed = store.flush.birth.load(Ordering::Acquire);
+        let any = store.flush.any.load(Ordering::Acquire);
+        let dropped = |id: SegmentId, birth: u64| match &store.groups {
+            Some(groups) if birth <= any => groups.dark_bytes(id.0, birth),
+            _ => 0,
+        };
         let candidates = ids.filter(|&id| is_settled(store, id)).map(|id| {
             let segment = store.segment(id);
             let gone = segment.birth() <= flushed;
@@ -279,7 +280,7 @@ impl Reclaim {
                 expired_bytes: if gone {
                     segment.live() as u64
                 } else {
-                    segment.expiring.expired(now_s)
+                    segment.expiring.expired(now_s) + dropped(id, segment.birth())
                 },
             }
         });
@@ -292,7 +293,11 @@ pub(super) fn is_ripe(store: &Store, id: SegmentId) -> bool {
     let least = store.min_ttl_ms;
     least == 0
         || store.budget.excess_bytes() > 0
-        || store.time.now_ms().saturating_sub(store.segment(id).sealed_ms()) >= least
+        || store
+            .time
+            .now_ms()
+            .saturating_sub(store.segment(id).sealed_ms())
+            >= least
 }
 
 /// Whether all who reserved in a sealed segment have published.

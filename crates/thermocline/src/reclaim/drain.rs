@@ -91,6 +91,8 @@ pub(super) struct Drain {
     /// Accesses that count for nothing, after many drains that freed nothing: without it a cache that is
     /// referenced all over would be walked whole, again and again, for one segment.
     strictness: u32,
+    /// Groups, by number, that lose nothing in this drain.
+    promised: Vec<bool>,
 }
 
 /// Records whose hashes are gathered before the index is asked: their lines are fetched meanwhile.
@@ -117,6 +119,14 @@ impl Drain {
             kept: 0,
             live,
             strictness,
+            promised: Vec::new(),
+        }
+    }
+
+    /// Groups of which nothing is evicted by this drain, unless drains have long been fruitless.
+    pub(super) fn promise(&mut self, promised: Vec<bool>) {
+        if self.strictness == 0 {
+            self.promised = promised;
         }
     }
 
@@ -358,10 +368,26 @@ impl Drain {
             Verdict::Evict { .. } if self.demotes(store, pool, counter as u8) => {
                 self.demote(store, books, pin, entry, counter as u8)
             }
+            Verdict::Evict { .. } if self.is_promised(store, &entry) => {
+                self.keep(store, books, pin, entry, 0)
+            }
             Verdict::Evict { ghost } => {
                 self.drop_item(store, books, pin, entry, Cause::Evicted, ghost)
             }
         }
+    }
+
+    /// Whether the item is of a group that holds no more than it was promised.
+    fn is_promised(&self, store: &Store, entry: &Entry) -> bool {
+        let place = match entry.what {
+            _ if self.promised.is_empty() => return false,
+            What::Chunk => match owner_of(store, entry) {
+                Some((_, owner)) => owner,
+                None => return false,
+            },
+            _ => entry.place,
+        };
+        store.is_promised(&self.promised, place)
     }
 
     /// A chunk goes by its owner's counter; where the owner was demoted already it follows, whatever the
@@ -424,8 +450,7 @@ impl Drain {
     /// Flushed since it was gathered: it must not be carried to a segment younger than the mark. (Chunks
     /// go by their owner.)
     fn is_flushed(&self, store: &Store, entry: Entry) -> bool {
-        let mark = store.flush.birth.load(Ordering::Acquire);
-        entry.what == What::Item && store.segment(self.id).birth() <= mark
+        entry.what == What::Item && store.is_flushed(entry.place)
     }
 
     /// Moves a survivor; where there is no room for it, it is evicted after all.
@@ -562,6 +587,9 @@ pub(crate) fn take(
         .map(|listener| describe(store, seen, listener.values, cause));
     if !store.index.remove_if(hash, seen.place) {
         return None;
+    }
+    if cause == Cause::Evicted {
+        store.count_evicted(seen.place);
     }
     store.bury_item(seen);
     store.counters.one(

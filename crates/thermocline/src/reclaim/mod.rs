@@ -27,6 +27,7 @@ use crate::compress::Press;
 use crate::config::{
     Cause, CONDEMNED_MIN, CONDEMNED_SHARE, REFUSE_AFTER, SHRINK_AFTER, STALL_WAIT,
 };
+use crate::groups::Groups;
 use crate::location::Place;
 use crate::metrics::Counter;
 use crate::segment::{SegmentId, State};
@@ -437,9 +438,20 @@ impl Reclaim {
         }
     }
 
-    /// After a flush: the mark can be forgotten once no segment from before it is left.
-    pub(crate) fn forget_flush(&self, store: &Store) {
+    /// After a flush or a drop: a mark can be forgotten once nothing from before it is left.
+    pub(crate) fn forget_marks(&self, store: &Store) {
+        if store.flush.any.load(Ordering::Acquire) == 0 {
+            return;
+        }
         let _books = lock(&self.books);
+        self.forget_flush(store);
+        if let Some(groups) = &store.groups {
+            forget_drops(store, groups);
+        }
+        store.refresh_marks();
+    }
+
+    fn forget_flush(&self, store: &Store) {
         let mark = store.flush.birth.load(Ordering::Acquire);
         if mark == 0 {
             return;
@@ -487,5 +499,32 @@ impl Reclaim {
     pub(crate) fn queued(&self) -> (usize, usize) {
         let books = lock(&self.books);
         (books.probation.len(), books.main.len())
+    }
+}
+
+/// A dropped group's mark goes when no segment from before it holds bytes of the group any more, and all pins from
+/// then have ended: a reader pinned earlier may hold the place of an item that was buried since.
+fn forget_drops(store: &Store, groups: &Groups) {
+    let in_use = [
+        State::Open,
+        State::Sealed,
+        State::Draining,
+        State::Condemned,
+    ];
+    for id in groups.ids().filter(|&id| groups.mark(id) != 0) {
+        let holds = |segment: SegmentId| {
+            // Nobody is still publishing there.
+            groups.bytes(segment.0, id) > 0 || !choose::is_settled(store, segment)
+        };
+        let clear = !in_use
+            .into_iter()
+            .flat_map(|state| store.segments.in_state(state))
+            .any(|segment| groups.is_dark(id, store.segment(segment).birth()) && holds(segment));
+        let _ = store.domain.try_advance();
+        if groups.is_clear(id, clear, store.domain.epoch(), |at| {
+            store.domain.passed(at)
+        }) {
+            groups.forget(id);
+        }
     }
 }
