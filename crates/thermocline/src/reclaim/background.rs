@@ -132,7 +132,7 @@ fn run(work: &impl Work, bell: &Bell) {
         {
             passes += 1;
         }
-        warm_ahead(store);
+        warm_ahead(store, reclaim);
         if chores_at.elapsed() >= TICK {
             chores(store, reclaim, bell);
             chores_at = Instant::now();
@@ -168,8 +168,8 @@ fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
 }
 
 /// Touches one extent ahead for segments and one for the index, as long as there is budget to spare.
-fn warm_ahead(store: &Store) {
-    if store.segments.could_add() > super::Reclaim::high(store) {
+fn warm_ahead(store: &Store, reclaim: &Reclaim) {
+    if store.segments.could_add() > reclaim.high(store) {
         store.segments.extents().warm_one();
         if store.index.wants_warm() {
             store.index.extents().warm_one();

@@ -48,7 +48,7 @@ impl Reclaim {
         let unheld =
             |&&(id, _): &&(SegmentId, u64)| store.segment(id).holds.load(Ordering::SeqCst) == 0;
         let waiting = books.condemned.iter().filter(unheld).count();
-        let enough = self.available(store) + waiting > Reclaim::high(store) && !self.owes(store);
+        let enough = self.available(store) + waiting > self.high(store) && !self.owes(store);
         if self.condemned_bytes() >= Reclaim::condemned_cap(store) || waiting > 0 && enough {
             // Evicting more would free no sooner: wait for the pins.
             return false;

@@ -169,22 +169,23 @@ impl Reclaim {
         (store.segments.free() + store.segments.could_add()).saturating_sub(RESERVE_SEGMENTS)
     }
 
-    /// Low watermark: below it the background thread wakes.
-    fn low(store: &Store) -> usize {
-        1 + store.segments.owned() / 512
+    /// Low watermark: below it the background thread wakes. Without one nobody works ahead of the writers, and
+    /// nothing is kept for the time until it does.
+    fn low(&self, store: &Store) -> usize {
+        usize::from(self.background) + store.segments.owned() / 512
     }
 
     /// High watermark: here it stops.
-    fn high(store: &Store) -> usize {
-        Reclaim::low(store) + 1 + store.segments.owned() / 256
+    fn high(&self, store: &Store) -> usize {
+        self.low(store) + 1 + store.segments.owned() / 256
     }
 
     pub(crate) fn is_short(&self, store: &Store) -> bool {
-        self.available(store) <= Reclaim::low(store) || self.owes(store)
+        self.available(store) <= self.low(store) || self.owes(store)
     }
 
     fn is_full_enough(&self, store: &Store) -> bool {
-        self.available(store) >= Reclaim::high(store) && !self.owes(store)
+        self.available(store) >= self.high(store) && !self.owes(store)
     }
 
     /// Extents must go back: to the system after the budget shrank, or to the index.
