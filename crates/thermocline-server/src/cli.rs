@@ -5,7 +5,7 @@ use crate::config::{self, ConfigError, Layers, Listen, Settings};
 use crate::process::{self, PidFile};
 use crate::server::{Prepared, Server, StartError};
 use crate::shared::Stop;
-use crate::{logging, lru_gen, malloc, tiers, top, wss};
+use crate::{groups, logging, lru_gen, malloc, tiers, top, wss};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -55,6 +55,13 @@ pub fn main() -> ExitCode {
         Some(("wss", matches)) => show("wss", matches, wss::run),
         Some(("tiers", matches)) => show("tiers", matches, tiers::run),
         Some(("top", matches)) => show_top(matches),
+        Some(("groups", matches)) => show("groups", matches, groups::run),
+        Some(("drop", matches)) => {
+            let prefix = matches
+                .get_one::<String>("prefix")
+                .map_or("", String::as_str);
+            ask("drop", matches, |at| groups::drop_group(at, prefix))
+        }
         Some(("lru-gen", matches)) => {
             let words = matches.get_many::<String>("command").into_iter().flatten();
             let command: Vec<&str> = words.map(String::as_str).collect();
@@ -99,6 +106,22 @@ fn command() -> Command {
             "What a running server holds hot and what compressed, with which dictionaries and at what cost",
         ))
         .subcommand(top_command())
+        .subcommand(of_running_server(
+            "groups",
+            "Hits, misses, bytes and evictions of each group of keys of a running server",
+        ))
+        .subcommand(
+            asks_running_server(
+                "drop",
+                "Make every item of a group of keys invisible at once; its memory comes back before anything live goes",
+            )
+            .arg(
+                Arg::new("prefix")
+                    .value_name("PREFIX")
+                    .required(true)
+                    .help("A prefix as it was given in --groups"),
+            ),
+        )
         .subcommand(
             asks_running_server(
                 "lru-gen",

@@ -14,6 +14,7 @@ mod clock;
 mod command;
 pub mod config;
 mod descriptors;
+mod groups;
 mod handover;
 pub mod logging;
 mod lru_gen;

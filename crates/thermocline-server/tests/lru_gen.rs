@@ -1,4 +1,5 @@
-//! `/lru_gen` and `thermocline lru-gen`: a running server's generations, aged and evicted on command; `min_ttl`.
+//! `/lru_gen` and `thermocline lru-gen`: a running server's generations, aged and evicted on command; groups and
+//! `min_ttl`.
 
 mod common;
 
@@ -36,8 +37,12 @@ impl Served {
     }
 
     fn lru_gen(&self, command: &[&str]) -> Output {
+        self.ask("lru-gen", command)
+    }
+
+    fn ask(&self, verb: &str, command: &[&str]) -> Output {
         Command::new(our_binary())
-            .args(["lru-gen", "--http", &self.admin])
+            .args([verb, "--http", &self.admin])
             .args(command)
             .output()
             .expect("the binary runs")
@@ -124,4 +129,37 @@ fn a_full_server_refuses_rather_than_evict_the_young() {
         "HD s100000",
         "the first are still there"
     );
+}
+
+#[test]
+fn groups_are_counted_and_dropped() {
+    let server = Served::new(&["--groups", "user:=10%,page:"]);
+    let mut client = Client::connect(server.port);
+    for key in 0..50 {
+        for group in ["user", "page", "else"] {
+            let set = format!("set {group}:{key} 0 0 3\r\nabc");
+            assert_eq!(client.ask(set), "STORED");
+        }
+    }
+    assert_eq!(client.ask("mg user:7 s".to_string()), "HD s3");
+    assert_eq!(client.ask("mg user:none s".to_string()), "EN");
+    let table = text(&server.ask("groups", &[]).stdout);
+    assert!(table.contains("user: (10 % promised)"), "{table}");
+    let dropped = server.ask("drop", &["user:"]);
+    assert_eq!(text(&dropped.stdout), "dropped user:\n");
+    assert_eq!(client.ask("mg user:7 s".to_string()), "EN");
+    assert_eq!(client.ask("mg page:7 s".to_string()), "HD s3");
+    assert_eq!(client.ask("mg else:7 s".to_string()), "HD s3");
+    assert_eq!(client.ask("set user:7 0 0 2\r\nxy".to_string()), "STORED");
+    assert_eq!(client.ask("mg user:7 s".to_string()), "HD s2");
+    let json = server.ask("groups", &["--json"]);
+    let page: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let user = &page[0];
+    assert_eq!(
+        (&user["hits"], &user["misses"], &user["drops"]),
+        (&2.into(), &2.into(), &1.into())
+    );
+    let unknown = server.ask("drop", &["use"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("no group is configured with the prefix \"use\""));
 }

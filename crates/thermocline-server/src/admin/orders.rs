@@ -1,4 +1,4 @@
-//! What changes something or walks the whole cache: `/lru_gen`. Done on a thread of its own, so that metrics and
+//! What changes something or walks the whole cache: `/lru_gen`, `/groups/drop`. Done on a thread of its own, so that metrics and
 //! health are answered meanwhile.
 
 use super::pages::{page, TEXT};
@@ -15,9 +15,12 @@ const BODY_BYTES_MAX: usize = 4 << 10;
 /// A body that takes longer is given up.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+const LRU_GEN: &str = "/lru_gen";
+const DROP: &str = "/groups/drop";
+
 /// Whether `path` is one of ours.
 pub fn is_order(path: &str) -> bool {
-    path == "/lru_gen"
+    matches!(path, LRU_GEN | DROP)
 }
 
 /// Answers GET by showing, POST by doing and then showing.
@@ -27,15 +30,25 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let drops = request.uri().path() == DROP;
     let commands = match *request.method() {
-        Method::GET | Method::HEAD => None,
+        Method::GET | Method::HEAD if !drops => None,
         Method::POST => match order(request, &shared).await {
             Ok(text) => Some(text),
-            Err(refusal) => return refusal,
+            Err(refusal) => return *refusal,
         },
-        _ => return text(StatusCode::METHOD_NOT_ALLOWED, "GET shows, POST commands\n"),
+        _ => {
+            return text(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "POST an order; GET shows /lru_gen\n",
+            )
+        }
     };
-    let done = tokio::task::spawn_blocking(move || lru_gen(&shared, commands.as_deref())).await;
+    let done = tokio::task::spawn_blocking(move || match drops {
+        true => drop_group(&shared, commands.as_deref().unwrap_or("")),
+        false => lru_gen(&shared, commands.as_deref()),
+    })
+    .await;
     done.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "it was given up\n"))
 }
 
@@ -46,31 +59,49 @@ fn lru_gen(shared: &Shared, commands: Option<&str>) -> Response<Full<Bytes>> {
     }
 }
 
+fn drop_group(shared: &Shared, body: &str) -> Response<Full<Bytes>> {
+    let prefix = body.trim_end_matches(['\r', '\n']);
+    match shared.cache.drop_group(prefix.as_bytes()) {
+        true => text(StatusCode::OK, format!("dropped {prefix}\n")),
+        false => text(
+            StatusCode::NOT_FOUND,
+            format!("no group is configured with the prefix {prefix:?}\n"),
+        ),
+    }
+}
+
 /// The body of a POST, or why it is not obeyed.
-async fn order<B>(request: Request<B>, shared: &Shared) -> Result<String, Response<Full<Bytes>>>
+async fn order<B>(
+    request: Request<B>,
+    shared: &Shared,
+) -> Result<String, Box<Response<Full<Bytes>>>>
 where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     if !shared.settings.allow_flush {
-        return Err(text(StatusCode::FORBIDDEN, "allow_flush is off\n"));
+        return refuse(StatusCode::FORBIDDEN, "allow_flush is off\n");
     }
     if is_foreign(request.headers()) {
-        return Err(text(
+        return refuse(
             StatusCode::FORBIDDEN,
             "orders from pages of other sites are not obeyed\n",
-        ));
+        );
     }
     let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
     match tokio::time::timeout(BODY_TIMEOUT, body).await {
         Ok(Ok(body)) => String::from_utf8(body.to_bytes().to_vec())
-            .map_err(|_| text(StatusCode::BAD_REQUEST, "the body is not UTF-8\n")),
-        Ok(Err(_)) => Err(text(
+            .or_else(|_| refuse(StatusCode::BAD_REQUEST, "the body is not UTF-8\n")),
+        Ok(Err(_)) => refuse(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the body has more than {BODY_BYTES_MAX} bytes\n"),
-        )),
-        Err(_) => Err(text(StatusCode::REQUEST_TIMEOUT, "the body did not come\n")),
+        ),
+        Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the body did not come\n"),
     }
+}
+
+fn refuse<T>(status: StatusCode, why: impl Into<String>) -> Result<T, Box<Response<Full<Bytes>>>> {
+    Err(Box::new(text(status, why)))
 }
 
 /// A browser says where the page that sends the request came from; command-line tools do not.

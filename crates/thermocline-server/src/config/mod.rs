@@ -5,6 +5,7 @@
 //! (SIGHUP re-reads the password file that it names).
 
 mod cgroup;
+mod groups;
 mod keys;
 mod layers;
 mod listen;
@@ -13,6 +14,7 @@ mod size;
 mod suggest;
 
 pub use cgroup::{default_memory_bytes, memory_groups, MemoryGroup};
+pub use groups::{parse_groups, show_groups};
 pub use keys::{key, Key, KEYS};
 pub use layers::{flags, resolve, ConfigError, Layers};
 pub use listen::{twice, Listen};
@@ -97,6 +99,8 @@ pub struct Settings {
     pub fresh_min: Option<u64>,
     /// Milliseconds; None: evict however young.
     pub min_ttl: Option<u64>,
+    /// Groups of keys, by prefix.
+    pub groups: Vec<thermocline::Group>,
     pub allow_flush: bool,
     pub allow_dump: bool,
     pub allow_shutdown: bool,
@@ -149,6 +153,7 @@ impl Default for Settings {
             objective: thermocline::Objective::default(),
             fresh_min: None,
             min_ttl: None,
+            groups: Vec::new(),
             allow_flush: true,
             allow_dump: true,
             allow_shutdown: false,
