@@ -8,6 +8,7 @@ pub mod memory;
 pub mod micro;
 pub mod policy_cpu;
 pub mod process;
+pub mod reclaim;
 pub mod resident;
 pub mod row;
 pub mod server;
@@ -55,4 +56,5 @@ benches! {
     Server(server::ServerOptions) => server::run,
     Harness(harness::HarnessOptions) => harness::run,
     Resident(resident::ResidentOptions) => resident::run,
+    Reclaim(reclaim::ReclaimOptions) => reclaim::run,
 }
