@@ -32,9 +32,9 @@ use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
 use births::Births;
 use std::sync::{Arc, RwLock};
 
-/// Free segments kept for survivors of a drain: writers leave them alone. One drained segment's survivors
-/// fit one segment but for what large items leave unused at its end, so two.
-pub(crate) const RESERVE_SEGMENTS: usize = 2;
+/// Records up to this share of a segment leave so little at its end that one drain's survivors (at most 0.9 of a
+/// segment: what is referenced more goes whole) always fit what is open and one more.
+const SMALL_SHARE: usize = 16;
 
 pub(crate) struct Store {
     pub(crate) domain: &'static Domain,
@@ -94,6 +94,8 @@ pub(crate) struct Facts {
     /// Something was evicted since the start or the last growth.
     pub(crate) evicted: AtomicBool,
     pub(crate) capacity_bytes: AtomicU64,
+    /// There are records over a 16th of a segment, or drains that fill two lanes (of the compressed tier).
+    keeps_two: AtomicBool,
     /// The cache is nearly full and has no ghost table yet.
     pub(crate) ghosts_due: AtomicBool,
 }
@@ -196,6 +198,7 @@ impl Store {
                 compressed_probation_segments: AtomicU32::new(0),
                 evicted: AtomicBool::new(false),
                 capacity_bytes: AtomicU64::new(capacity),
+                keeps_two: AtomicBool::new(config.compress != CompressMode::Off),
                 ghosts_due: AtomicBool::new(false),
             },
             groups: Groups::new(&config.groups, parts.segments.places(), cores),
@@ -541,7 +544,7 @@ impl Store {
         let opening = Opening {
             tier: Tier::Hot,
             origin: Origin::Fresh(pool),
-            reserve: RESERVE_SEGMENTS,
+            reserve: self.reserve_segments(),
             now_s: self.time.now_s(),
         };
         let lane = self.lanes.of(pool);
@@ -626,7 +629,7 @@ impl Store {
                 evicted_before: evicted,
                 main_bytes: self.facts.main_segments.load(Ordering::Relaxed) as u64 * segment_bytes,
                 capacity_bytes: self.facts.capacity_bytes.load(Ordering::Relaxed),
-                reserve_bytes: RESERVE_SEGMENTS as u64 * segment_bytes,
+                reserve_bytes: self.reserve_segments() as u64 * segment_bytes,
                 segment_bytes,
             },
         )
@@ -646,6 +649,22 @@ impl Store {
             true => ghosts.insert_class(hash, generation, crate::policy::class(counter as u8)),
             false => ghosts.insert(hash, generation, now),
         });
+    }
+
+    /// Free segments kept for survivors of a drain, left alone by writers: one, and one more where large records leave
+    /// room unused at a segment's end, or a drain's survivors go two ways.
+    #[inline]
+    pub(crate) fn reserve_segments(&self) -> usize {
+        1 + usize::from(self.facts.keeps_two.load(Ordering::Relaxed))
+    }
+
+    /// A record (or a value's pieces together) of so many bytes was stored.
+    #[inline]
+    pub(crate) fn note_record(&self, bytes: usize) {
+        let keeps_two = &self.facts.keeps_two;
+        if bytes > self.segments.bytes() / SMALL_SHARE && !keeps_two.load(Ordering::Relaxed) {
+            keeps_two.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Tells everybody which generation is the youngest, and the clock when it began. The caller holds the

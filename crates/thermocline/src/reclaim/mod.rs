@@ -31,7 +31,7 @@ use crate::groups::Groups;
 use crate::location::Place;
 use crate::metrics::Counter;
 use crate::segment::{SegmentId, State};
-use crate::store::{Store, RESERVE_SEGMENTS};
+use crate::store::Store;
 use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use drain::Drain;
 use std::collections::VecDeque;
@@ -166,7 +166,8 @@ impl Reclaim {
 
     /// Segments a writer could still open: free ones above the reserve and those the budget would give.
     fn available(&self, store: &Store) -> usize {
-        (store.segments.free() + store.segments.could_add()).saturating_sub(RESERVE_SEGMENTS)
+        (store.segments.free() + store.segments.could_add())
+            .saturating_sub(store.reserve_segments())
     }
 
     /// Low watermark: below it the background thread wakes. Without one nobody works ahead of the writers, and
