@@ -391,10 +391,12 @@ impl Store {
         }
     }
 
-    /// Live bytes of a group, what a drop has made invisible left out. Walks the segment table.
+    /// Live bytes of a group, what a drop or a flush has made invisible left out. Walks the segment table.
     pub(crate) fn group_bytes(&self, groups: &Groups, id: GroupId) -> u64 {
         let segments = (0..self.segments.places() as u32).map(SegmentId);
-        let mark = groups.mark(id);
+        let mark = groups
+            .mark(id)
+            .max(self.flush.birth.load(Ordering::Acquire));
         segments
             .filter(|&segment| mark == 0 || self.segments.get(segment).birth() > mark)
             .map(|segment| groups.bytes(segment.0, id))

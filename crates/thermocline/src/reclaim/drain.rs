@@ -93,6 +93,8 @@ pub(super) struct Drain {
     strictness: u32,
     /// Groups, by number, that lose nothing in this drain.
     promised: Vec<bool>,
+    /// Bytes kept for that reason alone.
+    spared: u64,
 }
 
 /// Records whose hashes are gathered before the index is asked: their lines are fetched meanwhile.
@@ -120,14 +122,19 @@ impl Drain {
             live,
             strictness,
             promised: Vec::new(),
+            spared: 0,
         }
     }
 
-    /// Groups of which nothing is evicted by this drain, unless drains have long been fruitless.
+    /// Groups of which nothing is evicted by this drain. (All promises together are half of the cache at most: there
+    /// is something else that can go.)
     pub(super) fn promise(&mut self, promised: Vec<bool>) {
-        if self.strictness == 0 {
-            self.promised = promised;
-        }
+        self.promised = promised;
+    }
+
+    /// Whether most of what the drain kept was kept for a promise: that says nothing of the rest.
+    pub(super) fn is_spared(&self) -> bool {
+        self.spared * 2 > self.promoted + self.kept
     }
 
     pub(super) fn id(&self) -> SegmentId {
@@ -369,6 +376,7 @@ impl Drain {
                 self.demote(store, books, pin, entry, counter as u8)
             }
             Verdict::Evict { .. } if self.is_promised(store, &entry) => {
+                self.spared += u64::from(entry.reserved);
                 self.keep(store, books, pin, entry, 0)
             }
             Verdict::Evict { ghost } => {

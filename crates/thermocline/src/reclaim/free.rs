@@ -53,6 +53,7 @@ impl Reclaim {
         let segment = store.segment(id);
         let pin = store.pin();
         books.fruitless = match drain.is_fruitless(store) {
+            _ if drain.is_spared() => books.fruitless,
             true => books.fruitless + 1,
             false => 0,
         };
