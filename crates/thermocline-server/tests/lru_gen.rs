@@ -95,8 +95,8 @@ fn generations_are_shown_aged_and_evicted() {
         !shown.is_empty() && rows(&shown).iter().all(|&(_, items)| items == 0),
         "{shown}"
     );
-    assert_eq!(client.ask("mg k7 v".to_string()), "EN");
-    assert_eq!(client.ask("set k7 0 0 3\r\nabc".to_string()), "STORED");
+    assert_eq!(client.ask("mg k7 v"), "EN");
+    assert_eq!(client.ask("set k7 0 0 3\r\nabc"), "STORED");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_full_server_refuses_rather_than_evict_the_young() {
     let answer = client.ask(format!("set new 0 0 100000\r\n{value}"));
     assert_eq!(answer, "SERVER_ERROR out of memory storing object");
     assert_eq!(
-        client.ask("mg k1 s".to_string()),
+        client.ask("mg k1 s"),
         "HD s100000",
         "the first are still there"
     );
@@ -141,17 +141,17 @@ fn groups_are_counted_and_dropped() {
             assert_eq!(client.ask(set), "STORED");
         }
     }
-    assert_eq!(client.ask("mg user:7 s".to_string()), "HD s3");
-    assert_eq!(client.ask("mg user:none s".to_string()), "EN");
+    assert_eq!(client.ask("mg user:7 s"), "HD s3");
+    assert_eq!(client.ask("mg user:none s"), "EN");
     let table = text(&server.ask("groups", &[]).stdout);
     assert!(table.contains("user: (10 % promised)"), "{table}");
     let dropped = server.ask("drop", &["user:"]);
     assert_eq!(text(&dropped.stdout), "dropped user:\n");
-    assert_eq!(client.ask("mg user:7 s".to_string()), "EN");
-    assert_eq!(client.ask("mg page:7 s".to_string()), "HD s3");
-    assert_eq!(client.ask("mg else:7 s".to_string()), "HD s3");
-    assert_eq!(client.ask("set user:7 0 0 2\r\nxy".to_string()), "STORED");
-    assert_eq!(client.ask("mg user:7 s".to_string()), "HD s2");
+    assert_eq!(client.ask("mg user:7 s"), "EN");
+    assert_eq!(client.ask("mg page:7 s"), "HD s3");
+    assert_eq!(client.ask("mg else:7 s"), "HD s3");
+    assert_eq!(client.ask("set user:7 0 0 2\r\nxy"), "STORED");
+    assert_eq!(client.ask("mg user:7 s"), "HD s2");
     let json = server.ask("groups", &["--json"]);
     let page: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     let user = &page[0];
