@@ -1,4 +1,4 @@
-//! One request to a running server's admin door: what the command-line tools ask it. HTTP/1.0, one answer a
+//! One GET or POST to a running server's admin door: what the command-line tools ask of it. HTTP/1.0, one answer a
 //! connection, of bounded size and time.
 
 use crate::config::Listen;
@@ -15,12 +15,12 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The JSON page at `path`. An error says which server and what to do.
 pub fn json(at: &Listen, path: &str) -> Result<Value, String> {
-    page(at, path, ask(at, "GET", path)?)
+    page(at, path, get(at, path)?)
 }
 
-/// The JSON page that answers a POST to `path`.
-pub fn post(at: &Listen, path: &str) -> Result<Value, String> {
-    page(at, path, ask(at, "POST", path)?)
+/// The JSON page that answers an empty POST to `path`.
+pub fn post_json(at: &Listen, path: &str) -> Result<Value, String> {
+    page(at, path, post(at, path, "")?)
 }
 
 fn page(at: &Listen, path: &str, (status, body): (u16, String)) -> Result<Value, String> {
@@ -31,9 +31,22 @@ fn page(at: &Listen, path: &str, (status, body): (u16, String)) -> Result<Value,
         .map_err(|error| format!("{at}{path}: not the JSON expected: {error}"))
 }
 
-/// Status and body of one request.
-fn ask(at: &Listen, method: &str, path: &str) -> Result<(u16, String), String> {
-    let answer = exchange(at, method, path).map_err(|error| {
+/// Status and body of one GET.
+pub fn get(at: &Listen, path: &str) -> Result<(u16, String), String> {
+    send(at, "GET", path, "")
+}
+
+/// Status and body of one POST.
+pub fn post(at: &Listen, path: &str, body: &str) -> Result<(u16, String), String> {
+    send(at, "POST", path, body)
+}
+
+fn send(at: &Listen, method: &str, path: &str, body: &str) -> Result<(u16, String), String> {
+    let request = format!(
+        "{method} {path} HTTP/1.0\r\nHost: thermocline\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = exchange(at, &request).map_err(|error| {
         format!("cannot ask {at}: {error}; is a server running with that http address?")
     })?;
     let (head, body) = answer
@@ -46,13 +59,13 @@ fn ask(at: &Listen, method: &str, path: &str) -> Result<(u16, String), String> {
     }
 }
 
-fn exchange(at: &Listen, method: &str, path: &str) -> io::Result<String> {
+fn exchange(at: &Listen, request: &str) -> io::Result<String> {
     match at {
         Listen::Unix(socket) => {
             let stream = UnixStream::connect(socket)?;
             stream.set_read_timeout(Some(TIMEOUT))?;
             stream.set_write_timeout(Some(TIMEOUT))?;
-            talk(stream, method, path)
+            ask(stream, request)
         }
         Listen::Tcp(address) => {
             let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -61,7 +74,7 @@ fn exchange(at: &Listen, method: &str, path: &str) -> io::Result<String> {
                     Ok(stream) => {
                         stream.set_read_timeout(Some(TIMEOUT))?;
                         stream.set_write_timeout(Some(TIMEOUT))?;
-                        return talk(stream, method, path);
+                        return ask(stream, request);
                     }
                     Err(error) => last = error,
                 }
@@ -71,11 +84,8 @@ fn exchange(at: &Listen, method: &str, path: &str) -> io::Result<String> {
     }
 }
 
-fn talk(mut stream: impl Read + Write, method: &str, path: &str) -> io::Result<String> {
-    write!(
-        stream,
-        "{method} {path} HTTP/1.0\r\nHost: thermocline\r\nConnection: close\r\n\r\n"
-    )?;
+fn ask(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

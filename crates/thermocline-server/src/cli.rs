@@ -5,7 +5,7 @@ use crate::config::{self, ConfigError, Layers, Listen, Settings};
 use crate::process::{self, PidFile};
 use crate::server::{Prepared, Server, StartError};
 use crate::shared::Stop;
-use crate::{logging, malloc, tiers, top, wss};
+use crate::{groups, logging, lru_gen, malloc, tiers, top, wss};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -22,6 +22,11 @@ const SERVE_HELP: &str = "\
 Every setting can be written in three places, the first wins: flag (--item-size-max 2MiB), environment
 (THERMOCLINE_ITEM_SIZE_MAX=2MiB), TOML file (item_size_max = \"2MiB\"). --print-config shows what comes of them.
 SIGTERM and SIGUSR1 stop after the requests under way, a second signal at once; SIGHUP reads the password file again.";
+
+const LRU_GEN_HELP: &str = "\
+Lines are: generation, age in ms, bytes, items; the oldest first. The kernel's full commands are taken too:
++ 0 0 MAX_GEN [CAN_SWAP [FORCE]] and - 0 0 MIN_GEN [SWAPPINESS [BYTES]]. What was read since it was last looked at
+survives `-` and goes to the young end; the two youngest generations cannot be evicted.";
 
 pub fn main() -> ExitCode {
     malloc::tame();
@@ -50,6 +55,20 @@ pub fn main() -> ExitCode {
         Some(("wss", matches)) => show("wss", matches, wss::run),
         Some(("tiers", matches)) => tiers_command(matches),
         Some(("top", matches)) => show_top(matches),
+        Some(("groups", matches)) => show("groups", matches, groups::run),
+        Some(("drop", matches)) => {
+            let prefix = matches
+                .get_one::<String>("prefix")
+                .map_or("", String::as_str);
+            ask("drop", matches, |at| groups::drop_group(at, prefix))
+        }
+        Some(("lru-gen", matches)) => {
+            let words = matches.get_many::<String>("command").into_iter().flatten();
+            let command: Vec<&str> = words.map(String::as_str).collect();
+            ask("lru-gen", matches, |at| {
+                lru_gen::run(at, &command.join(" "))
+            })
+        }
         _ => usage("a command is missing: thermocline serve --help"),
     }
 }
@@ -87,6 +106,37 @@ fn command() -> Command {
             "What a running server holds hot and what compressed, with which dictionaries and at what cost",
         )))
         .subcommand(top_command())
+        .subcommand(of_running_server(
+            "groups",
+            "Hits, misses, bytes and evictions of each group of keys of a running server",
+        ))
+        .subcommand(
+            asks_running_server(
+                "drop",
+                "Make every item of a group of keys invisible at once; its memory comes back before anything live goes",
+            )
+            .arg(
+                Arg::new("prefix")
+                    .value_name("PREFIX")
+                    .required(true)
+                    .help("A prefix as it was given in --groups"),
+            ),
+        )
+        .subcommand(
+            asks_running_server(
+                "lru-gen",
+                "Bytes and items of a running server by age, as the kernel's lru_gen; ages and evicts on command",
+            )
+            .after_help(LRU_GEN_HELP)
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .num_args(0..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true)
+                    .help("`+ [MAX_GEN]` opens a new generation, `- MIN_GEN` evicts what is that old"),
+            ),
+        )
         .subcommand(
             Command::new("memcached")
                 .about("Run the server with memcached's own flags (thermocline memcached -h)")
@@ -144,9 +194,9 @@ fn http_argument() -> Arg {
         .help("The server's admin address: ADDR:PORT or unix:PATH")
 }
 
-/// A command that asks a running server by its admin address.
+/// A command that shows a page of a running server.
 fn of_running_server(name: &'static str, about: &'static str) -> Command {
-    Command::new(name).about(about).arg(http_argument()).arg(
+    asks_running_server(name, about).arg(
         Arg::new("json")
             .long("json")
             .action(ArgAction::SetTrue)
@@ -211,6 +261,11 @@ fn print_or_fail(done: Result<String, String>) -> ExitCode {
     }
 }
 
+/// A command that asks a running server by its admin address.
+fn asks_running_server(name: &'static str, about: &'static str) -> Command {
+    Command::new(name).about(about).arg(http_argument())
+}
+
 fn usage(text: &str) -> ExitCode {
     eprintln!("thermocline: {text}");
     ExitCode::from(EXIT_USAGE)
@@ -239,16 +294,25 @@ fn serve(matches: &ArgMatches) -> ExitCode {
     run(settings, false, &[])
 }
 
-/// Runs a command that asks a running server.
+/// Runs a command that shows a page of a running server.
 fn show(
     name: &str,
     matches: &ArgMatches,
     run: fn(&Listen, bool) -> Result<String, String>,
 ) -> ExitCode {
+    ask(name, matches, |at| run(at, matches.get_flag("json")))
+}
+
+/// Runs a command that asks a running server.
+fn ask(
+    name: &str,
+    matches: &ArgMatches,
+    run: impl FnOnce(&Listen) -> Result<String, String>,
+) -> ExitCode {
     let Some(at) = matches.get_one::<Listen>("http") else {
         return usage(&format!("{name} needs --http ADDR"));
     };
-    print_or_fail(run(at, matches.get_flag("json")))
+    print_or_fail(run(at))
 }
 
 fn memcached_command(args: &[String]) -> ExitCode {

@@ -274,6 +274,8 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
     config.policy = settings.policy;
     config.objective = settings.objective;
     config.fresh_min = settings.fresh_min;
+    config.min_ttl = settings.min_ttl.map(std::time::Duration::from_millis);
+    config.groups = settings.groups.clone();
     config.hot_keys = settings.hot_keys;
     config.compress = settings.compress;
     config.compress_with = settings.compress_with;

@@ -23,14 +23,14 @@ pub fn run(at: &Listen, as_json: bool) -> Result<String, String> {
 
 /// Switches compression at `at` and shows what came of it.
 pub fn force(at: &Listen, mode: &str, as_json: bool) -> Result<String, String> {
-    let page = admin_client::post(at, &format!("/tiers?compress={mode}"))?;
+    let page = admin_client::post_json(at, &format!("/tiers?compress={mode}"))?;
     show(at, &page, as_json)
 }
 
 /// Evicts what has been compressed for `age_s` seconds, at most `bytes` of it.
 pub fn trim(at: &Listen, age_s: u64, bytes: Option<&str>, as_json: bool) -> Result<String, String> {
     let most = bytes.map_or(String::new(), |bytes| format!("&bytes={bytes}"));
-    let page = admin_client::post(at, &format!("/tiers/trim?age={age_s}{most}"))?;
+    let page = admin_client::post_json(at, &format!("/tiers/trim?age={age_s}{most}"))?;
     let number = |name: &str| page.get(name).and_then(Value::as_f64);
     match (as_json, number("segments"), number("bytes")) {
         (true, ..) => Ok(format!("{page:#}\n")),

@@ -177,6 +177,33 @@ impl std::fmt::Debug for Listener {
     }
 }
 
+/// Keys that begin alike: counted together, dropped together (`Cache::drop_group`), protected up to a share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// What the keys begin with: 1 to 64 bytes. Where several groups fit a key, it belongs to the longest.
+    pub prefix: Vec<u8>,
+    /// While the group holds less than this share of the cache none of its items is evicted; 0 = no promise. All
+    /// groups together: at most a half.
+    pub share: f64,
+}
+
+impl Group {
+    /// Keys that begin with `prefix`, without a share of their own.
+    pub fn new(prefix: impl Into<Vec<u8>>) -> Group {
+        Group {
+            prefix: prefix.into(),
+            share: 0.0,
+        }
+    }
+}
+
+/// Most groups: each costs 4 bytes a segment.
+pub(crate) const GROUPS_MAX: usize = 256;
+/// Longest prefix of a group, bytes: so much of a key is looked at.
+pub(crate) const GROUP_PREFIX_MAX: usize = 64;
+/// What groups may be promised together: there must be something that can be evicted.
+pub(crate) const GROUP_SHARES_MAX: f64 = 0.5;
+
 /// Segments of a size and number that an experiment asks for, instead of what the budget comes to.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,8 +271,14 @@ pub struct Config {
     /// Bytes of later inserts that a stored item outlives at least; at most a quarter of the memory. Default:
     /// the larger of 2 % of the cache, 4 segments and the largest item. 0 = none.
     pub fresh_min: Option<u64>,
+    /// No live item is evicted sooner than this after its segment was sealed. Where all are younger, a write that
+    /// finds no room is refused instead (`Error::NoRoom`, counted in `Stats::refused_min_ttl`): a cache that turns
+    /// over faster serves nobody. Memory that must go back (`set_memory`) comes first.
+    pub min_ttl: Option<Duration>,
     /// Whether to make room by evicting live items; if not, a write that finds no room is refused.
     pub evict: bool,
+    /// Groups of keys by prefix; at most 256. None: nothing is looked up.
+    pub groups: Vec<Group>,
     /// Told of every item that leaves.
     pub listener: Option<Listener>,
     /// Keep a sketch of the most read keys (about 300 KiB; one read in 16 is looked at).
@@ -295,7 +328,9 @@ impl Config {
             policy: ReclaimPolicy::default(),
             objective: Objective::default(),
             fresh_min: None,
+            min_ttl: None,
             evict: true,
+            groups: Vec::new(),
             listener: None,
             hot_keys: false,
             curve: true,
@@ -381,16 +416,55 @@ impl Config {
                 "compress_with.dictionary_memory: at most {floor_max} bytes with this memory (a quarter of it)"
             ));
         }
+        self.check_groups()?;
         if self.threads == 0 {
             return wrong("threads = 0: at least 1 thread writes".into());
         }
         for (key, time) in [
             ("time_to_live", self.time_to_live),
             ("time_to_idle", self.time_to_idle),
+            ("min_ttl", self.min_ttl),
         ] {
             if time.is_some_and(|time| time.is_zero()) {
                 return wrong(format!("{key} = 0: leave it out for no limit"));
             }
+        }
+        Ok(())
+    }
+
+    fn check_groups(&self) -> Result<(), Error> {
+        let wrong = |text: String| Err(Error::Config(text));
+        if self.groups.len() > GROUPS_MAX {
+            return wrong(format!(
+                "groups: {} of them; at most {GROUPS_MAX}",
+                self.groups.len()
+            ));
+        }
+        for (n, group) in self.groups.iter().enumerate() {
+            let name = group.prefix.escape_ascii();
+            if !(1..=GROUP_PREFIX_MAX).contains(&group.prefix.len()) {
+                return wrong(format!(
+                    "group \"{name}\": a prefix has 1 to {GROUP_PREFIX_MAX} bytes"
+                ));
+            }
+            if self.groups[..n]
+                .iter()
+                .any(|other| other.prefix == group.prefix)
+            {
+                return wrong(format!("group \"{name}\" is named twice"));
+            }
+            if !(0.0..=GROUP_SHARES_MAX).contains(&group.share) {
+                return wrong(format!(
+                    "group \"{name}\": share = {}: between 0 and {GROUP_SHARES_MAX}",
+                    group.share
+                ));
+            }
+        }
+        let shares: f64 = self.groups.iter().map(|group| group.share).sum();
+        if shares > GROUP_SHARES_MAX {
+            return wrong(format!(
+                "groups are promised {shares} of the cache: at most {GROUP_SHARES_MAX} together"
+            ));
         }
         Ok(())
     }

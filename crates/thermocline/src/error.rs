@@ -23,11 +23,14 @@ pub enum Error {
         /// The largest value this cache takes, bytes.
         max: u64,
     },
-    /// No room could be made in time: everything is pinned, held, or being written. A `set` has
-    /// removed the key's old value. Try again, hold fewer guards, or give the cache more memory.
+    /// No room could be made in time: everything is pinned, held, being written, or too young to be evicted
+    /// (`Config::min_ttl`). A `set` has removed the key's old value. Try again, hold fewer guards, or give the cache
+    /// more memory.
     NoRoom,
     /// The stored value is not a decimal number of at most 20 digits.
     NotANumber,
+    /// A command of the `lru_gen` interface that is none, or names a generation it must not; the text says which.
+    Command(String),
     /// The operating system refused something.
     Io(io::Error),
     /// A save file is not one of ours or is of another version.
@@ -53,9 +56,10 @@ impl fmt::Display for Error {
             }
             Error::NoRoom => write!(
                 f,
-                "no room could be made: too much memory is pinned or held by guards"
+                "no room could be made: too much memory is pinned, held by guards, or too young to be evicted"
             ),
             Error::NotANumber => write!(f, "the stored value is not a decimal number"),
+            Error::Command(text) => write!(f, "lru_gen: {text}"),
             Error::Io(error) => write!(f, "{error}"),
             Error::Format(text) => write!(f, "save file: {text}"),
         }

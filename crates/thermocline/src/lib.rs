@@ -19,6 +19,7 @@ mod flight;
 pub mod fuzzing;
 mod generation;
 mod ghost;
+mod groups;
 mod hash;
 mod image;
 mod index;
@@ -44,9 +45,9 @@ mod typed;
 mod writer;
 
 pub use cache::{
-    Cache, Change, DictionaryUse, Expiry, Guard, Kept, Keys, KindUse, Lease, Marks, Meta, Mode,
-    NewValue, Pages, ReadSink, Removal, Scan, SetOptions, Start, Stats, Stored, Tiers, Trimmed,
-    Updated, View, Want, Writer,
+    Cache, Change, DictionaryUse, Expiry, Generation, GroupStats, Guard, Kept, Keys, KindUse,
+    Lease, Marks, Meta, Mode, NewValue, Pages, ReadSink, Removal, Scan, SetOptions, Start, Stats,
+    Stored, Tiers, Trimmed, Updated, View, Want, Writer,
 };
 pub use clock::Clock;
 pub use collapse::{CollapseStats, STALL_BOUNDS_US};
@@ -54,8 +55,8 @@ pub use compress::{CompressCodec, CompressMode, CompressOptions};
 #[doc(hidden)]
 pub use config::Shape;
 pub use config::{
-    Cause, Config, Departure, ExtentUse, Listener, Numa, PageBytes, PageMode, PressureListener,
-    EXTENT_USES, KEY_MAX, MEMORY_MIN, PAGE_MODES,
+    Cause, Config, Departure, ExtentUse, Group, Listener, Numa, PageBytes, PageMode,
+    PressureListener, EXTENT_USES, KEY_MAX, MEMORY_MIN, PAGE_MODES,
 };
 pub use curve::{CurvePoint, Estimate, MissRatioCurve};
 pub use entry::Entry;

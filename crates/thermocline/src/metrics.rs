@@ -41,6 +41,8 @@ counters! {
     Expired,
     /// Writes refused for want of room.
     RefusedRoom,
+    /// Of these, because everything that could go was too young (`min_ttl`).
+    RefusedMinTtl,
     /// Writes refused because of their size.
     RefusedSize,
     /// Items reclaim moved to another segment.

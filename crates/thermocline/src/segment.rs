@@ -52,6 +52,8 @@ pub(crate) struct Segment {
     pool: AtomicU32,
     birth: AtomicU64,
     sealed_epoch: AtomicU64,
+    /// Unix ms: what lies here was stored by then. 0 after a restart: old enough for anything.
+    sealed_ms: AtomicU64,
     used: AtomicU32,
     dead: AtomicU32,
     /// In team use: bytes of it that were given back, and how many were dead when it was last looked through.
@@ -76,6 +78,7 @@ impl Segment {
             pool: AtomicU32::new(0),
             birth: AtomicU64::new(0),
             sealed_epoch: AtomicU64::new(0),
+            sealed_ms: AtomicU64::new(0),
             used: AtomicU32::new(0),
             dead: AtomicU32::new(0),
             released: AtomicU32::new(0),
@@ -164,6 +167,11 @@ impl Segment {
 
     pub(crate) fn sealed_epoch(&self) -> u64 {
         self.sealed_epoch.load(Ordering::Relaxed)
+    }
+
+    /// Unix ms of its sealing.
+    pub(crate) fn sealed_ms(&self) -> u64 {
+        self.sealed_ms.load(Ordering::Relaxed)
     }
 
     pub(crate) fn start_drain(&self) {
@@ -436,10 +444,11 @@ impl Segments {
     }
 
     /// Seals an open segment at `used` bytes.
-    pub(crate) fn seal(&self, id: SegmentId, used: usize, epoch: u64) {
+    pub(crate) fn seal(&self, id: SegmentId, used: usize, epoch: u64, now_ms: u64) {
         let segment = self.get(id);
         segment.used.store(used as u32, Ordering::Release);
         segment.sealed_epoch.store(epoch, Ordering::Relaxed);
+        segment.sealed_ms.store(now_ms, Ordering::Relaxed);
         segment.go(State::Open, State::Sealed);
     }
 
@@ -605,7 +614,7 @@ pub(super) mod tests {
     }
 
     fn recycle(segments: &Segments, id: SegmentId) {
-        segments.seal(id, 100, 0);
+        segments.seal(id, 100, 0, 0);
         segments.get(id).start_drain();
         segments.get(id).condemn();
         segments.free_condemned(id);

@@ -9,14 +9,16 @@
 //! Must hold: whoever takes a slot out of the index, or turns it to another place, buries the bytes the
 //! slot pointed to, once.
 
+mod births;
 mod warm;
 
 use crate::clock::Time;
 use crate::compress::{Compress, CompressMode};
-use crate::config::{Cause, Config, Listener};
+use crate::config::{Cause, Config, Listener, GROUP_PREFIX_MAX};
 use crate::curve::Curve;
 use crate::generation::{Generations, Source};
 use crate::ghost::Ghosts;
+use crate::groups::{Event, GroupId, Groups};
 use crate::hash::Hasher;
 use crate::index::{Found, Index, Near};
 use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
@@ -27,11 +29,12 @@ use crate::policy::{Insert, Origin, Policy, Pool, Setting};
 use crate::segment::{Segment, SegmentId, Segments};
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
+use births::Births;
 use std::sync::{Arc, RwLock};
 
-/// Free segments kept for survivors of a drain: writers leave them alone. One drained segment's survivors
-/// fit one segment but for what large items leave unused at its end, so two.
-pub(crate) const RESERVE_SEGMENTS: usize = 2;
+/// Records up to this share of a segment leave so little at its end that one drain's survivors (at most 0.9 of a
+/// segment: what is referenced more goes whole) always fit what is open and one more.
+const SMALL_SHARE: usize = 16;
 
 pub(crate) struct Store {
     pub(crate) domain: &'static Domain,
@@ -44,11 +47,14 @@ pub(crate) struct Store {
     pub(crate) policy: Policy,
     /// Bytes of later inserts a stored item outlives at least, where that was configured.
     pub(crate) fresh_min: Option<u64>,
+    /// Milliseconds after its sealing for which a segment is not evicted from; 0 = none.
+    pub(crate) min_ttl_ms: u64,
     pub(crate) generations: Mutex<Generations>,
     /// Sealed segments the reclaimer has not yet queued.
     pub(crate) sealed: Mutex<Vec<SegmentId>>,
     pub(crate) facts: Facts,
     pub(crate) flush: Flush,
+    pub(crate) groups: Option<Groups>,
     pub(crate) compress: Compress,
     pub(crate) listener: Option<Listener>,
     pub(crate) marks: bool,
@@ -77,6 +83,8 @@ struct GhostHandle(RwLock<Option<Arc<Ghosts>>>);
 /// Numbers of the policy, for writers to read without a lock.
 pub(crate) struct Facts {
     pub(crate) now: AtomicU32,
+    /// When each generation began.
+    pub(crate) births: Births,
     /// Generation of main's oldest sealed segment; `NO_MAIN` when it has none.
     pub(crate) oldest_main: AtomicU32,
     pub(crate) main_segments: AtomicU32,
@@ -86,6 +94,8 @@ pub(crate) struct Facts {
     /// Something was evicted since the start or the last growth.
     pub(crate) evicted: AtomicBool,
     pub(crate) capacity_bytes: AtomicU64,
+    /// There are records over a 16th of a segment, or drains that fill two lanes (of the compressed tier).
+    keeps_two: AtomicBool,
     /// The cache is nearly full and has no ghost table yet.
     pub(crate) ghosts_due: AtomicBool,
 }
@@ -94,6 +104,8 @@ pub(crate) const NO_MAIN: u32 = u32::MAX;
 
 /// What `flush` made invisible.
 pub(crate) struct Flush {
+    /// The youngest mark of a flush or of a dropped group: younger segments need no look at either; 0 = none.
+    pub(crate) any: AtomicU64,
     /// Items in segments born up to here are gone; 0 = none.
     pub(crate) birth: AtomicU64,
     /// Unix ms at which the next flush is due; u64::MAX = none.
@@ -169,12 +181,16 @@ impl Store {
             ),
             policy: Policy::new(config.policy, config.objective, capacity, seed),
             fresh_min: config.fresh_min,
+            min_ttl_ms: config.min_ttl.map_or(0, |least| {
+                least.as_millis().clamp(1, u64::MAX.into()) as u64
+            }),
             curve: config
                 .curve
                 .then(|| Curve::new(config.policy, config.objective, seed)),
             sealed: Mutex::new(Vec::new()),
             facts: Facts {
                 now: AtomicU32::new(0),
+                births: Births::new(time.now_ms()),
                 oldest_main: AtomicU32::new(NO_MAIN),
                 main_segments: AtomicU32::new(0),
                 probation_segments: AtomicU32::new(0),
@@ -182,9 +198,12 @@ impl Store {
                 compressed_probation_segments: AtomicU32::new(0),
                 evicted: AtomicBool::new(false),
                 capacity_bytes: AtomicU64::new(capacity),
+                keeps_two: AtomicBool::new(config.compress != CompressMode::Off),
                 ghosts_due: AtomicBool::new(false),
             },
+            groups: Groups::new(&config.groups, parts.segments.places(), cores),
             flush: Flush {
+                any: AtomicU64::new(0),
                 birth: AtomicU64::new(0),
                 due_ms: AtomicU64::new(u64::MAX),
                 dark_from_ms: AtomicU64::new(u64::MAX),
@@ -300,11 +319,120 @@ impl Store {
         }
     }
 
-    /// Whether a flush that was carried out has made the item invisible.
+    /// Whether a flush that was carried out, or a drop of its group, has made the item invisible.
     #[inline(always)]
     pub(crate) fn is_flushed(&self, place: Place) -> bool {
-        let flushed = self.flush.birth.load(Ordering::Acquire);
-        flushed != 0 && self.segments.of(place).birth() <= flushed
+        let any = self.flush.any.load(Ordering::Acquire);
+        any != 0 && self.segments.of(place).birth() <= any && self.is_dark(place)
+    }
+
+    #[inline(never)]
+    fn is_dark(&self, place: Place) -> bool {
+        let birth = self.segments.of(place).birth();
+        birth <= self.flush.birth.load(Ordering::Acquire)
+            || self.groups.as_ref().is_some_and(|groups| {
+                let group = self.group_at(groups, place);
+                group.is_some_and(|id| groups.is_dark(id, birth))
+            })
+    }
+
+    /// Whether an item of this key, in a segment of this birth, would be invisible.
+    pub(crate) fn is_dark_at(&self, birth: u64, key: &[u8]) -> bool {
+        birth <= self.flush.birth.load(Ordering::Acquire)
+            || self
+                .groups
+                .as_ref()
+                .is_some_and(|groups| groups.of(key).is_some_and(|id| groups.is_dark(id, birth)))
+    }
+
+    /// The group of the item at `place`, by its key's bytes.
+    fn group_at(&self, groups: &Groups, place: Place) -> Option<GroupId> {
+        let item = self.item(place);
+        let layout = item.layout(item.header());
+        groups.of(&item.key_start(&layout, GROUP_PREFIX_MAX))
+    }
+
+    /// Counts a read of a key, or an eviction, for its group.
+    #[inline(always)]
+    pub(crate) fn count_group(&self, key: &[u8], event: Event) {
+        if let Some(groups) = &self.groups {
+            if let Some(id) = groups.of(key) {
+                groups.count(id, event, current_core());
+            }
+        }
+    }
+
+    /// Counts the eviction of the item at `place` for its group.
+    pub(crate) fn count_evicted(&self, place: Place) {
+        if let Some(groups) = &self.groups {
+            if let Some(id) = self.group_at(groups, place) {
+                groups.count(id, Event::Evicted, current_core());
+            }
+        }
+    }
+
+    /// A written record is about to be published: its bytes count for its group, until `ungroup`.
+    #[inline]
+    pub(crate) fn group(&self, place: Place, bytes: usize) {
+        if let Some(groups) = &self.groups {
+            if let Some(id) = self.group_at(groups, place) {
+                groups.add(self.segments.id_of(place).0, id, bytes);
+            }
+        }
+    }
+
+    /// It is buried, or was not published.
+    #[inline]
+    pub(crate) fn ungroup(&self, place: Place, bytes: usize) {
+        if let Some(groups) = &self.groups {
+            if let Some(id) = self.group_at(groups, place) {
+                groups.sub(self.segments.id_of(place).0, id, bytes);
+            }
+        }
+    }
+
+    /// Live bytes of a group, what a drop or a flush has made invisible left out. Walks the segment table.
+    pub(crate) fn group_bytes(&self, groups: &Groups, id: GroupId) -> u64 {
+        let segments = (0..self.segments.places() as u32).map(SegmentId);
+        let mark = groups
+            .mark(id)
+            .max(self.flush.birth.load(Ordering::Acquire));
+        segments
+            .filter(|&segment| mark == 0 || self.segments.get(segment).birth() > mark)
+            .map(|segment| groups.bytes(segment.0, id))
+            .sum()
+    }
+
+    /// Which groups, by number, hold less than they are promised, and so lose nothing now. Walks the segment table
+    /// once for each promise.
+    pub(crate) fn promised(&self) -> Vec<bool> {
+        let Some(groups) = &self.groups else {
+            return Vec::new();
+        };
+        let capacity = self.facts.capacity_bytes.load(Ordering::Relaxed) as f64;
+        let is_below = |id| {
+            let share = groups.share(id);
+            share > 0.0 && (self.group_bytes(groups, id) as f64) < share * capacity
+        };
+        groups.ids().map(is_below).collect()
+    }
+
+    /// Whether the item at `place` is of a group that `promised` says loses nothing.
+    pub(crate) fn is_promised(&self, promised: &[bool], place: Place) -> bool {
+        let Some(groups) = &self.groups else {
+            return false;
+        };
+        promised.contains(&true)
+            && self
+                .group_at(groups, place)
+                .is_some_and(|id| promised[id.number()])
+    }
+
+    /// Marks have been raised or forgotten. Under the reclaim lock.
+    pub(crate) fn refresh_marks(&self) {
+        let groups = self.groups.as_ref().map_or(0, Groups::youngest_mark);
+        let any = self.flush.birth.load(Ordering::Acquire).max(groups);
+        self.flush.any.store(any, Ordering::Release);
     }
 
     /// Whether an item is no longer to be seen: expired, idle or flushed.
@@ -362,6 +490,7 @@ impl Store {
 
     /// Buries an item whose slot was taken: its record and, if it has any, its chunks.
     pub(crate) fn bury_item(&self, seen: &Seen<'_>) {
+        self.ungroup(seen.place, seen.layout.reserved);
         self.bury(seen.place, seen.layout.reserved, seen.fields.expires_ms);
         if seen.layout.is_coded() {
             self.compress
@@ -417,7 +546,7 @@ impl Store {
         let opening = Opening {
             tier: Tier::Hot,
             origin: Origin::Fresh(pool),
-            reserve: RESERVE_SEGMENTS,
+            reserve: self.reserve_segments(),
             now_s: self.time.now_s(),
         };
         let lane = self.lanes.of(pool);
@@ -502,7 +631,7 @@ impl Store {
                 evicted_before: evicted,
                 main_bytes: self.facts.main_segments.load(Ordering::Relaxed) as u64 * segment_bytes,
                 capacity_bytes: self.facts.capacity_bytes.load(Ordering::Relaxed),
-                reserve_bytes: RESERVE_SEGMENTS as u64 * segment_bytes,
+                reserve_bytes: self.reserve_segments() as u64 * segment_bytes,
                 segment_bytes,
             },
         )
@@ -522,6 +651,32 @@ impl Store {
             true => ghosts.insert_class(hash, generation, crate::policy::class(counter as u8)),
             false => ghosts.insert(hash, generation, now),
         });
+    }
+
+    /// Free segments kept for survivors of a drain, left alone by writers: one, and one more where large records leave
+    /// room unused at a segment's end, or a drain's survivors go two ways.
+    #[inline]
+    pub(crate) fn reserve_segments(&self) -> usize {
+        1 + usize::from(self.facts.keeps_two.load(Ordering::Relaxed))
+    }
+
+    /// A record (or a value's pieces together) of so many bytes was stored.
+    #[inline]
+    pub(crate) fn note_record(&self, bytes: usize) {
+        let keeps_two = &self.facts.keeps_two;
+        if bytes > self.segments.bytes() / SMALL_SHARE && !keeps_two.load(Ordering::Relaxed) {
+            keeps_two.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells everybody which generation is the youngest, and the clock when it began. The caller holds the
+    /// generations' lock.
+    pub(crate) fn publish_now(&self, generations: &Generations) {
+        let now = generations.now();
+        let before = self.facts.now.swap(now, Ordering::Relaxed);
+        if before != now {
+            self.facts.births.begin(before, now, self.time.now_ms());
+        }
     }
 
     /// The setting that steers the policy at the moment.
@@ -637,6 +792,21 @@ impl Store {
         (used, live)
     }
 
+    /// Segments in use and the live bytes in each.
+    pub(crate) fn live_by_segment(&self) -> Vec<(SegmentId, u64)> {
+        use crate::segment::State;
+        let closed = [State::Sealed, State::Draining]
+            .into_iter()
+            .flat_map(|state| self.segments.in_state(state))
+            .map(|id| (id, self.segments.get(id).live() as u64));
+        let open = self.lanes.all().filter_map(|lane| lane.open());
+        let open = open.map(|(id, filled)| {
+            let dead = self.segments.get(id).dead_so_far();
+            (id, filled.saturating_sub(dead) as u64)
+        });
+        closed.chain(open).collect()
+    }
+
     /// Bytes appended to the segments of hot and of the compressed tier.
     pub(crate) fn used_by_tier(&self) -> [u64; 2] {
         use crate::segment::State;
@@ -718,14 +888,18 @@ impl Store {
 
 impl LaneBooks for Store {
     fn sealing(&self, id: SegmentId, used: usize, fresh: bool) {
-        self.segments.seal(id, used, self.domain.epoch());
+        let now_ms = match self.min_ttl_ms {
+            0 => 0,
+            _ => self.time.now_ms(),
+        };
+        self.segments.seal(id, used, self.domain.epoch(), now_ms);
         let segment = self.segments.get(id);
         // While hot is a small front, what counts is what goes into the compressed tier's main.
         let counts = fresh && !self.compress.is_on();
         if counts && segment.pool() == Pool::Main {
             let mut generations = lock(&self.generations);
             generations.put_main(used as u64, Source::New);
-            self.facts.now.store(generations.now(), Ordering::Relaxed);
+            self.publish_now(&generations);
         }
         lock(&self.sealed).push(id);
     }

@@ -12,6 +12,7 @@ pub mod memory;
 pub mod micro;
 pub mod policy_cpu;
 pub mod process;
+pub mod reclaim;
 pub mod resident;
 pub mod row;
 pub mod server;
@@ -61,4 +62,5 @@ benches! {
     Resident(resident::ResidentOptions) => resident::run,
     Compressed(compressed::CompressedOptions) => compressed::run,
     Duel(duel::DuelOptions) => duel::run,
+    Reclaim(reclaim::ReclaimOptions) => reclaim::run,
 }

@@ -68,6 +68,24 @@ pub struct Foretold {
 }
 
 impl Outcome {
+    /// What was asked: outcomes of one point are the same.
+    pub fn point(&self) -> String {
+        let capacity = self
+            .fraction
+            .map_or(self.capacity_bytes as f64, |share| share);
+        format!(
+            "{} {} {} {} {} {} {capacity} {} {}",
+            self.trace,
+            self.engine,
+            self.policy,
+            self.objective,
+            self.sizes,
+            self.simulated,
+            self.segments_asked,
+            self.overwrite_hits
+        )
+    }
+
     /// What the flags, the plan and the count of the calls say; the rest is the engine's to add.
     pub fn of(options: &ReplayOptions, plan: &Plan, tally: &Tally) -> Result<Outcome> {
         if tally.reads == 0 {

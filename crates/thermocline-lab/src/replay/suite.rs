@@ -48,6 +48,9 @@ pub struct SuiteOptions {
     /// Print points as JSON, one a line, before the table
     #[arg(long)]
     pub json: bool,
+    /// Run nothing: tables and verdicts of points taken before (files of --json's lines, separated by commas)
+    #[arg(long, value_delimiter = ',')]
+    pub taken: Vec<PathBuf>,
 }
 
 /// One point to be run.
@@ -65,7 +68,6 @@ pub struct Point {
 
 /// Runs the suite and prints what came of it. The number of acceptance items that fail.
 pub fn run(options: &SuiteOptions) -> Result<u64> {
-    let traces = traces(options)?;
     let targets = match &options.targets {
         Some(path) => Some(acceptance::Targets::read(path)?),
         None => None,
@@ -74,11 +76,17 @@ pub fn run(options: &SuiteOptions) -> Result<u64> {
         Some(path) => Some(acceptance::Baselines::read(path)?),
         None => None,
     };
-    let points = match &targets {
-        Some(targets) => targets.points(&traces),
-        None => plain_points(options, &traces),
+    let outcomes = match options.taken.is_empty() {
+        false => taken(&options.taken)?,
+        true => {
+            let traces = traces(options)?;
+            let points = match &targets {
+                Some(targets) => targets.points(&traces),
+                None => plain_points(options, &traces),
+            };
+            run_all(options, &points)?
+        }
     };
-    let outcomes = run_all(options, &points)?;
     print!("{}", table::of(&outcomes));
     print!("{}", curve_check::report(&curve_check::pairs(&outcomes)));
     if let Some(baselines) = &baselines {
@@ -93,6 +101,28 @@ pub fn run(options: &SuiteOptions) -> Result<u64> {
         .iter()
         .filter(|verdict| !verdict.passes(2.0))
         .count() as u64)
+}
+
+/// Outcomes of earlier runs; what is no JSON object (the tables after them) is passed over.
+fn taken(files: &[PathBuf]) -> Result<Vec<Outcome>> {
+    let mut outcomes = Vec::new();
+    for file in files {
+        let name = file.display();
+        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        for (number, line) in text.lines().enumerate() {
+            if line.starts_with('{') {
+                let outcome = serde_json::from_str(line);
+                outcomes.push(outcome.with_context(|| format!("{name}, line {}", number + 1))?);
+            }
+        }
+    }
+    if outcomes.is_empty() {
+        bail!("--taken: no outcomes in these files");
+    }
+    // Runs of single traces bring the synthetic points again and again.
+    let mut seen = std::collections::HashSet::new();
+    outcomes.retain(|outcome: &Outcome| seen.insert(outcome.point()));
+    Ok(outcomes)
 }
 
 fn plain_points(options: &SuiteOptions, traces: &[Origin]) -> Vec<Point> {

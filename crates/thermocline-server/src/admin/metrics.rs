@@ -23,7 +23,61 @@ pub fn text(shared: &Shared) -> String {
             row.value,
         );
     }
+    groups(&mut out, shared);
     out.0
+}
+
+/// One line a group, by its prefix as label.
+fn groups(out: &mut Text, shared: &Shared) {
+    type Figure = fn(&thermocline::GroupStats) -> u64;
+    let groups = shared.cache.groups();
+    let rows: [(&str, bool, &str, Figure); 5] = [
+        (
+            "group_hits_total",
+            true,
+            "Reads that found their item, by group of keys.",
+            |g| g.hits,
+        ),
+        (
+            "group_misses_total",
+            true,
+            "Reads that did not, by group.",
+            |g| g.misses,
+        ),
+        (
+            "group_bytes",
+            false,
+            "Bytes of live items, by group.",
+            |g| g.bytes,
+        ),
+        (
+            "group_evicted_total",
+            true,
+            "Live items dropped for want of room, by group.",
+            |g| g.evicted,
+        ),
+        (
+            "group_drops_total",
+            true,
+            "Times the whole group was dropped.",
+            |g| g.drops,
+        ),
+    ];
+    for (name, counts, help, figure) in rows {
+        if groups.is_empty() {
+            return;
+        }
+        let kind = if counts { "counter" } else { "gauge" };
+        out.0 += &format!("# HELP thermocline_{name} {help}\n# TYPE thermocline_{name} {kind}\n");
+        for group in &groups {
+            let prefix = group.prefix.escape_ascii().to_string();
+            let prefix = prefix.replace('\\', "\\\\").replace('"', "\\\"");
+            out.0 += &format!(
+                "thermocline_{name}{{group=\"{prefix}\"}} {}\n",
+                figure(group)
+            );
+        }
+    }
 }
 
 struct Text(String);
@@ -346,6 +400,12 @@ fn cache(shared: &Shared) -> Vec<Row> {
             true,
             "Writes refused for want of room.",
             number(stats.refused_room),
+        ),
+        (
+            "cache_refused_min_ttl_total",
+            true,
+            "Of these, because all that could go was younger than min_ttl.",
+            number(stats.refused_min_ttl),
         ),
         (
             "cache_refused_size_total",

@@ -1,10 +1,11 @@
-//! The admin door: `/metrics`, `/healthz`, `/readyz`, `/stats`, `/mrc`, `/keys/hot`, `/keys/big` over HTTP.
+//! The admin door: `/metrics`, `/healthz`, `/readyz`, `/stats`, `/mrc`, `/lru_gen`, `/keys/hot`, `/keys/big` over HTTP.
 //!
-//! One thread with a small runtime of its own; nothing here runs on an event loop of the clients. It answers
-//! GET, and POST where an operator switches compression, keeps no state, and serves a bounded number of connections.
+//! One thread with a small runtime of its own; nothing here runs on an event loop of the clients. It answers GET, and
+//! POST where there is something to do (`orders`); keeps no state, and serves a bounded number of connections.
 
 mod metrics;
 mod mrc;
+mod orders;
 mod pages;
 mod tiers;
 
@@ -26,6 +27,8 @@ use tokio::sync::{watch, Semaphore};
 
 /// Scrapers and people; more wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 32;
+/// Orders carried out at the same time; more wait.
+const ORDERS_MAX: usize = 2;
 /// A request head that takes longer is given up.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Request line and headers together; none of our pages needs more.
@@ -44,6 +47,7 @@ impl Admin {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
+            .max_blocking_threads(ORDERS_MAX)
             .build()?;
         let (stop, stopped) = watch::channel(false);
         let thread = Builder::new().name("admin".into()).spawn(move || {
@@ -129,7 +133,13 @@ where
     tokio::spawn(async move {
         let service = service_fn(move |request: Request<Incoming>| {
             let shared = shared.clone();
-            async move { Ok::<Response<Full<Bytes>>, Infallible>(pages::answer(&request, &shared)) }
+            async move {
+                let answer = match orders::is_order(request.uri().path()) {
+                    true => orders::answer(request, shared).await,
+                    false => pages::answer(&request, &shared),
+                };
+                Ok::<Response<Full<Bytes>>, Infallible>(answer)
+            }
         });
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())

@@ -1,6 +1,7 @@
 //! The pages of the admin door.
 
 use super::{metrics, mrc, tiers};
+use crate::groups;
 use crate::pages;
 use crate::shared::{Shared, Stop};
 use crate::stats::{self, KEYS_LISTED_MAX};
@@ -25,6 +26,8 @@ thermocline
 /pressure    what memory pressure there was in the last ten minutes, and what was done, as JSON
 /stats       memcached's stats and the cache's own, as JSON
 /mrc         the live miss-ratio curve, as JSON
+/groups      hits, misses, bytes and evictions of each group of keys, as JSON; POST a prefix to /groups/drop
+/lru_gen     bytes and items by age, as the kernel's lru_gen; POST `+` to age, `- N` to evict
 /tiers       what lies hot and what compressed, dictionaries, costs, as JSON
              POST /tiers?compress=auto|on|off switches; POST /tiers/trim?age=SECONDS&bytes=SIZE evicts what
              has been compressed for so long
@@ -70,6 +73,7 @@ pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>>
                 "the cache keeps no curve\n".into(),
             ),
         },
+        "/groups" => json_page(&groups::page(shared)),
         "/tiers" => json_page(&stats::tiers::object(&shared.cache.tiers())),
         "/pressure" => json_page(&shared.pressure.to_json()),
         "/keys/hot" | "/keys/big" if !shared.settings.allow_dump => {

@@ -5,6 +5,7 @@
 //! (SIGHUP re-reads the password file that it names).
 
 mod cgroup;
+mod groups;
 mod keys;
 mod layers;
 mod listen;
@@ -13,10 +14,11 @@ mod size;
 mod suggest;
 
 pub use cgroup::{default_memory_bytes, memory_groups, MemoryGroup};
+pub use groups::{parse_groups, show_groups};
 pub use keys::{key, Key, KEYS};
 pub use layers::{flags, resolve, ConfigError, Layers};
 pub use listen::{twice, Listen};
-pub use size::{parse_duration_s, parse_size, show_size};
+pub use size::{parse_duration_ms, parse_duration_s, parse_size, show_size};
 pub use suggest::nearest;
 pub use thermocline::{Numa, PageMode};
 
@@ -96,6 +98,10 @@ pub struct Settings {
     pub objective: thermocline::Objective,
     /// Bytes; None leaves it to the engine.
     pub fresh_min: Option<u64>,
+    /// Milliseconds; None: evict however young.
+    pub min_ttl: Option<u64>,
+    /// Groups of keys, by prefix.
+    pub groups: Vec<thermocline::Group>,
     pub allow_flush: bool,
     pub allow_dump: bool,
     pub allow_shutdown: bool,
@@ -148,6 +154,8 @@ impl Default for Settings {
             policy: thermocline::ReclaimPolicy::default(),
             objective: thermocline::Objective::default(),
             fresh_min: None,
+            min_ttl: None,
+            groups: Vec::new(),
             allow_flush: true,
             allow_dump: true,
             allow_shutdown: false,

@@ -52,6 +52,22 @@ pub fn parse_duration_s(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(bad)
 }
 
+/// Milliseconds of `500ms`, `10`, `10s`, `5m`, `2h`: seconds where no unit is given.
+pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text);
+    if unit != "ms" {
+        let seconds = parse_duration_s(text).map_err(|_| {
+            format!("{text:?} is no time: write seconds, or a number with ms, s, m or h")
+        })?;
+        return seconds
+            .checked_mul(1000)
+            .ok_or_else(|| format!("{text:?} is more than 64 bits can count"));
+    }
+    number
+        .parse()
+        .map_err(|_| format!("{text:?} is no time: write whole milliseconds"))
+}
+
 fn split_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text
@@ -73,6 +89,16 @@ pub fn show_size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn milliseconds_are_read_as_written() {
+        for (text, ms) in [("500ms", 500), ("2", 2000), ("3s", 3000), ("1m", 60_000)] {
+            assert_eq!(parse_duration_ms(text), Ok(ms), "{text}");
+        }
+        for text in ["", "1.5ms", "x", "1d", "99999999999999999999"] {
+            assert!(parse_duration_ms(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_are_read_as_written() {

@@ -36,6 +36,8 @@ pub struct Stats {
     pub expired: u64,
     /// Writes refused for want of room.
     pub refused_room: u64,
+    /// Of these, because all that could go was younger than `Config::min_ttl`.
+    pub refused_min_ttl: u64,
     /// Writes refused because of their size.
     pub refused_size: u64,
     /// Items and bytes reclaim copied.
@@ -243,6 +245,7 @@ impl Cache {
             evicted: sum(Counter::Evicted),
             expired: sum(Counter::Expired),
             refused_room: sum(Counter::RefusedRoom),
+            refused_min_ttl: sum(Counter::RefusedMinTtl),
             refused_size: sum(Counter::RefusedSize),
             moved: sum(Counter::Moved),
             moved_bytes: sum(Counter::MovedBytes),
@@ -332,23 +335,32 @@ impl Inner {
                 // As with memcached, a flush now takes the place of one that was to come.
                 store.flush.dark_from_ms.store(u64::MAX, Ordering::Relaxed);
             }
-            // No segment is opened between taking the mark and raising it.
-            let held: Vec<_> = store
-                .lanes
-                .all()
-                .filter(|_| !mutant(Mutant::NoHold))
-                .map(|lane| lane.hold())
-                .collect();
-            let mark = store.segments.last_birth();
-            for lane in store.lanes.all() {
-                lane.close(store);
-            }
-            store.flush.birth.fetch_max(mark, Ordering::AcqRel);
-            store.flush.due_ms.store(u64::MAX, Ordering::Release);
-            drop(held);
+            self.raise_mark(|mark| {
+                store.flush.birth.fetch_max(mark, Ordering::AcqRel);
+                store.flush.any.fetch_max(mark, Ordering::AcqRel);
+                store.flush.due_ms.store(u64::MAX, Ordering::Release);
+            });
         });
         if let Some(bell) = &self.bell {
             bell.ring();
         }
+    }
+
+    /// Hands `raise` the birth that divides what was published from what will be. No segment is opened between
+    /// taking the mark and raising it. Under the reclaim lock.
+    pub(super) fn raise_mark(&self, raise: impl FnOnce(u64)) {
+        let store = &self.store;
+        let held: Vec<_> = store
+            .lanes
+            .all()
+            .filter(|_| !mutant(Mutant::NoHold))
+            .map(|lane| lane.hold())
+            .collect();
+        let mark = store.segments.last_birth();
+        for lane in store.lanes.all() {
+            lane.close(store);
+        }
+        raise(mark);
+        drop(held);
     }
 }

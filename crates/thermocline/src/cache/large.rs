@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::item::{long_bytes, Fields, Kind, Measured, Record, CHUNK_PREFIX};
 use crate::location::Place;
 use crate::metrics::Counter;
-use crate::policy::{Pool, Test};
+use crate::policy::Pool;
 use crate::sync::Ordering;
 use crate::writer::Reserved;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Writer {
     total: usize,
     written: usize,
     body: Body,
+    /// Where it goes, once that was asked.
+    pool: Option<Pool>,
     /// A plain `set`: a failure removes the old value.
     removes_old: bool,
 }
@@ -113,7 +115,20 @@ impl Inner {
                 true => Body::Piece(None),
                 false => Body::Chunks(Vec::new()),
             },
+            pool: None,
             removes_old: false,
+        }
+    }
+
+    /// Where a value of `bytes` belongs: where the one it replaces lies, else where the policy admits it. Uses up
+    /// its ghost.
+    fn pool_for(&self, key: &[u8], bytes: usize) -> Pool {
+        let store = &self.store;
+        let hash = store.hash(key);
+        let pin = store.pin();
+        match store.find(hash, key) {
+            Some(found) => store.segments.of(found.slot.place()).pool(),
+            None => store.admit(&pin, hash, bytes),
         }
     }
 
@@ -150,9 +165,15 @@ impl Inner {
     }
 
     /// A long record of one piece, its head written, its value yet to come.
-    fn new_piece(&self, key: &[u8], fields: &Fields, total: usize) -> Result<Piece, Error> {
+    fn new_piece(
+        &self,
+        key: &[u8],
+        fields: &Fields,
+        total: usize,
+        pool: Pool,
+    ) -> Result<Piece, Error> {
         let reserved = long_bytes(key.len(), fields, total, 4);
-        let place = self.reserve_long(pool_of(self), reserved)?;
+        let place = self.reserve_long(pool, reserved)?;
         let item = self.store.item(place);
         item.write_long_head(Kind::Plain, key, fields, total, reserved);
         Ok(Piece {
@@ -208,8 +229,22 @@ impl Writer {
         Ok(())
     }
 
+    /// Asked once for the whole value, so that it is admitted as one item of its size.
+    fn pool(&mut self) -> Pool {
+        let bytes = long_bytes(self.key.len(), &self.fields, self.total, 4);
+        let asked = self.pool;
+        let pool = asked.unwrap_or_else(|| self.inner.pool_for(&self.key, bytes));
+        self.pool = Some(pool);
+        pool
+    }
+
     fn take(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         let left = self.remaining() + bytes.len();
+        let pool = match &self.body {
+            // Stored as one record at the end, and admitted then.
+            Body::Small(_) => Pool::Probation,
+            Body::Piece(_) | Body::Chunks(_) => self.pool(),
+        };
         let chunks = match &mut self.body {
             Body::Small(value) => {
                 value.extend_from_slice(bytes);
@@ -219,7 +254,9 @@ impl Writer {
                 let at = match piece {
                     Some(piece) => piece.value_at,
                     None => {
-                        let new = self.inner.new_piece(&self.key, &self.fields, self.total)?;
+                        let new =
+                            self.inner
+                                .new_piece(&self.key, &self.fields, self.total, pool)?;
                         let at = new.value_at;
                         *piece = Some(new);
                         at
@@ -236,7 +273,7 @@ impl Writer {
             .is_none_or(|chunk| chunk.filled == chunk.bytes)
         {
             let number = chunks.len() as u32;
-            let chunk = new_chunk(&self.inner, &self.key, number, left)?;
+            let chunk = new_chunk(&self.inner, pool, &self.key, number, left)?;
             chunks.push(chunk);
         }
         let chunk = chunks.last_mut().expect("just pushed");
@@ -277,7 +314,7 @@ impl Writer {
             unreachable!("a value of one piece is longer than what is gathered");
         };
         let birth = inner.store.segments.of(piece.place).birth();
-        if birth <= inner.store.flush.birth.load(Ordering::Acquire) {
+        if inner.store.is_dark_at(birth, &self.key) {
             // A flush came while the bytes arrived: the value is written now, so it must lie behind the mark.
             return self.commit_anew();
         }
@@ -320,11 +357,12 @@ impl Writer {
     fn commit_chunks(&mut self) -> Result<Stored, Error> {
         let inner = self.inner.clone();
         let store = &inner.store;
+        let pool = self.pool();
         let Body::Chunks(chunks) = &mut self.body else {
             unreachable!("only called for chunks");
         };
         let bytes = long_bytes(self.key.len(), &self.fields, 8 * chunks.len(), 8);
-        let place = inner.reserve_long(pool_of(&inner), bytes)?;
+        let place = inner.reserve_long(pool, bytes)?;
         let head = store.item(place);
         head.write_long_head(Kind::Chunked, &self.key, &self.fields, self.total, bytes);
         {
@@ -369,8 +407,13 @@ impl Writer {
     }
 }
 
-fn new_chunk(inner: &Arc<Inner>, key: &[u8], number: u32, left: usize) -> Result<Chunk, Error> {
-    let pool = pool_of(inner);
+fn new_chunk(
+    inner: &Arc<Inner>,
+    pool: Pool,
+    key: &[u8],
+    number: u32,
+    left: usize,
+) -> Result<Chunk, Error> {
     let quarter = inner.store.segments.bytes() / 4;
     let most = inner
         .tail_bytes(pool)
@@ -394,22 +437,6 @@ fn new_chunk(inner: &Arc<Inner>, key: &[u8], number: u32, left: usize) -> Result
         filled: 0,
         reserved,
     })
-}
-
-/// Where the policy lets every item into main, large values too. Else they fill main while the cache is cold, like all others; later they start in probation.
-fn pool_of(inner: &Inner) -> Pool {
-    let facts = &inner.store.facts;
-    let segments = facts.main_segments.load(Ordering::Relaxed) as u64;
-    let main = segments * inner.store.segments.bytes() as u64;
-    let most = facts.capacity_bytes.load(Ordering::Relaxed) / 10 * 8;
-    if inner.store.setting().test == Test::All {
-        return Pool::Main;
-    }
-    if !facts.evicted.load(Ordering::Relaxed) && main < most {
-        Pool::Main
-    } else {
-        Pool::Probation
-    }
 }
 
 impl Drop for Writer {

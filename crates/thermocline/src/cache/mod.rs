@@ -5,8 +5,10 @@
 
 mod admin;
 mod coded;
+mod groups;
 mod large;
 mod lease;
+mod lru_gen;
 mod observe;
 mod options;
 mod pages;
@@ -21,8 +23,10 @@ mod warm;
 mod write;
 
 pub use admin::Stats;
+pub use groups::GroupStats;
 pub use large::Writer;
 pub use lease::Lease;
+pub use lru_gen::Generation;
 pub use options::{Expiry, Mode, SetOptions, Stored};
 pub use pages::Pages;
 pub(crate) use scan::Heat;
@@ -38,6 +42,7 @@ use crate::compress::{CompressMode, Press};
 use crate::config::{Config, PageMode, PressureListener};
 use crate::curve::BYTES_MAX;
 use crate::error::Error;
+use crate::groups::Groups;
 use crate::index::{Index, NewIndexError};
 use crate::mem::{Budget, Domain, Extents, Grain, Region};
 use crate::reclaim::{Background, Bell, Reclaim, Work};
@@ -219,8 +224,14 @@ impl Inner {
             CompressMode::Off => 0,
             _ => config.dictionary_bytes(),
         };
-        let table_bytes =
-            segments.table_bytes() + FIXED_BYTES + hot_bytes + curve_bytes + dictionary_bytes;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let groups_bytes = Groups::table_bytes(config.groups.len(), segments.places(), cores);
+        let table_bytes = groups_bytes
+            + segments.table_bytes()
+            + FIXED_BYTES
+            + hot_bytes
+            + curve_bytes
+            + dictionary_bytes;
         let too_small = |what: &str| {
             Error::Config(format!(
                 "memory = {} bytes does not hold {what}; give more memory, or less memory_max",

@@ -11,7 +11,7 @@ use crate::item::Kind;
 use crate::location::Place;
 use crate::metrics::Counter;
 use crate::policy::Conditions;
-use crate::store::{Seen, Store, RESERVE_SEGMENTS};
+use crate::store::{Seen, Store};
 use crate::sync::Ordering;
 
 /// Segments of the capacity that hold no live items in the mean, beside the reserve: halves of the open ones.
@@ -87,7 +87,7 @@ impl Inner {
                 share_min: floor,
             },
             capacity_bytes: capacity
-                .saturating_sub((RESERVE_SEGMENTS as u64 + UNFILLED_SEGMENTS) * segment),
+                .saturating_sub((store.reserve_segments() as u64 + UNFILLED_SEGMENTS) * segment),
         };
         curve.access(access, hash, bytes as u64, &now);
     }

@@ -6,6 +6,7 @@ use super::short::ShortRead;
 use super::value::{pooled_buffer, return_buffer, Guard, Meta, Pieces, ReadSink, Want, PIECE_AT};
 use super::{Cache, Inner};
 use crate::curve::Access;
+use crate::groups::Event;
 use crate::item::{Kind, MarkWord, PLAIN_MAX};
 use crate::location::Place;
 use crate::mem::Pin;
@@ -337,7 +338,7 @@ impl Inner {
         }
         let Some(found) = store.find(hash, key) else {
             store.compress.missed(hash);
-            return self.missed(&pin, want, Try::Miss);
+            return self.missed(&pin, key, want, Try::Miss);
         };
         let place = found.slot.place();
         let Some(mut seen) = store.see(place) else {
@@ -347,7 +348,7 @@ impl Inner {
         };
         if store.is_gone(place, &seen.fields) {
             return match seen.header.still(seen.item.header_after_copy()) {
-                true => self.missed(&pin, want, Try::Over(place)),
+                true => self.missed(&pin, key, want, Try::Over(place)),
                 false => Try::Again,
             };
         }
@@ -399,6 +400,7 @@ impl Inner {
         }
         if want.count {
             store.counters.one(&pin, Counter::Hits);
+            store.count_group(key, Event::Hit);
         }
         drop(pin);
         if want.mark {
@@ -445,6 +447,7 @@ impl Inner {
         };
         if want.count {
             store.counters.one(&store.pin(), Counter::Hits);
+            store.count_group(key, Event::Hit);
         }
         outcome
     }
@@ -458,9 +461,10 @@ impl Inner {
     }
 
     #[inline]
-    fn missed(&self, pin: &Pin, want: Want, outcome: Try) -> Try {
+    fn missed(&self, pin: &Pin, key: &[u8], want: Want, outcome: Try) -> Try {
         if want.count {
             self.store.counters.one(pin, Counter::Misses);
+            self.store.count_group(key, Event::Miss);
         }
         outcome
     }

@@ -7,6 +7,7 @@
 
 use super::{Inner, Meta};
 use crate::curve::Access;
+use crate::groups::Event;
 use crate::item::MarkWord;
 use crate::location::UNIT_BYTES;
 use crate::metrics::Counter;
@@ -75,6 +76,7 @@ impl Inner {
         let pin = store.pin();
         let Some(found) = store.find(hash, key) else {
             store.counters.one(&pin, Counter::Misses);
+            store.count_group(key, Event::Miss);
             store.compress.missed(hash);
             return ShortRead::Miss;
         };
@@ -110,6 +112,7 @@ impl Inner {
         store.index.bump(&found);
         self.sample(hash, key);
         store.counters.one(&pin, Counter::Hits);
+        store.count_group(key, Event::Hit);
         drop(pin);
         self.accessed(Access::Request, hash, stored_bytes);
         outcome

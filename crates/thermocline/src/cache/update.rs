@@ -255,7 +255,7 @@ impl Cache {
             let answer = view.map(|view| (*view.meta, view.value.to_vec()));
             (Change::Touch(expiry), answer)
         })?;
-        self.inner.count_read(updated.answer.is_some());
+        self.inner.count_read(key, updated.answer.is_some());
         Ok(updated.answer)
     }
 

@@ -4,6 +4,7 @@ use super::value::{pooled_buffer, return_buffer, Marks, Meta};
 use super::write::Expected;
 use super::Inner;
 use crate::config::Cause;
+use crate::groups::Event;
 use crate::item::{Fields, MarkWord};
 use crate::location::Place;
 use crate::metrics::Counter;
@@ -302,7 +303,12 @@ impl Inner {
         }
     }
 
-    pub(crate) fn count_read(&self, hit: bool) {
-        self.count(if hit { Counter::Hits } else { Counter::Misses });
+    pub(crate) fn count_read(&self, key: &[u8], hit: bool) {
+        let (counter, event) = match hit {
+            true => (Counter::Hits, Event::Hit),
+            false => (Counter::Misses, Event::Miss),
+        };
+        self.count(counter);
+        self.store.count_group(key, event);
     }
 }

@@ -70,10 +70,12 @@ impl Inner {
         self.store.read_books(from)?;
         self.reclaim.read(&self.store, from)?;
         self.store.refresh_capacity();
+        self.recount_groups();
         from.is_empty().then_some(())
     }
 
     fn books(&self) -> Vec<u8> {
+        self.bury_dropped();
         self.reclaim.settle(&self.store);
         let mut out = Out::default();
         self.store.segments.write(&mut out);

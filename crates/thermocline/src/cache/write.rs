@@ -458,9 +458,7 @@ impl Inner {
             return Some(Try::Again);
         }
         // Under the lock the version that was checked is the version that is there.
-        let segment = store.segments.of(seen.place);
-        let flushed = store.flush.birth.load(Ordering::Acquire);
-        if !segment.writable() || flushed != 0 && segment.birth() <= flushed {
+        if !store.segments.of(seen.place).writable() || store.is_flushed(seen.place) {
             seen.item.unlock(seen.header);
             return None;
         }
@@ -576,8 +574,7 @@ impl Inner {
             }
             // Flushed since it was looked at: what rests on it must not live on behind the mark. (While
             // a flush takes its mark no segment is opened, so the new record is dark too or this sees it.)
-            let flushed = store.flush.birth.load(Ordering::Acquire);
-            let dark = !over && store.segments.of(seen.place).birth() <= flushed;
+            let dark = !over && store.is_flushed(seen.place);
             let dark = dark && !mutant(Mutant::DarkIgnored);
             let changed = !seen.is_same_under_lock();
             if changed || dark && condition != Condition::Always {
@@ -591,12 +588,14 @@ impl Inner {
             _ => Some(0),
         };
         let rehash = |place: Place| store.rehash(place);
+        store.group(place, bytes);
         let published = store
             .index
             .publish(hash, expected, rejected, place, counter, &rehash);
         match published {
             Publish::Done => {}
             Publish::Changed | Publish::NoRoom => {
+                store.ungroup(place, bytes);
                 if let Some(Old { seen, .. }) = old {
                     seen.item.unlock(seen.header);
                 }
@@ -729,6 +728,7 @@ impl Inner {
 
     /// Remembers the largest item: the fresh floor covers it.
     pub(crate) fn note_size(&self, bytes: usize) {
+        self.store.note_record(bytes);
         let largest = &self.reclaim.item_bytes_max;
         if bytes as u64 > largest.load(Ordering::Relaxed) {
             largest.fetch_max(bytes as u64, Ordering::Relaxed);

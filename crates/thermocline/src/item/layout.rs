@@ -230,6 +230,15 @@ impl Item<'_> {
             .append_out(self.at + layout.key_at, layout.key_bytes, out);
     }
 
+    /// The first bytes of the key, at most `bytes`. They never change while the item is there.
+    pub(crate) fn key_start(&self, layout: &Layout, bytes: usize) -> Vec<u8> {
+        let mut start = Vec::new();
+        let bytes = layout.key_bytes.min(bytes);
+        self.region
+            .append_out(self.at + layout.key_at, bytes, &mut start);
+        start
+    }
+
     /// Appends the value's bytes; validate afterwards.
     #[inline(always)]
     pub(crate) fn append_value(&self, layout: &Layout, out: &mut Vec<u8>) {

@@ -133,7 +133,7 @@ fn run(work: &impl Work, bell: &Bell) {
         {
             passes += 1;
         }
-        warm_ahead(store);
+        warm_ahead(store, reclaim);
         let due = chores_at.elapsed() >= TICK;
         if due {
             chores(store, reclaim, bell);
@@ -166,12 +166,12 @@ fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
     store.refresh_capacity();
     reclaim.fit_ghosts(store);
     reclaim.charge_shadows(store);
-    reclaim.forget_flush(store);
+    reclaim.forget_marks(store);
 }
 
 /// Touches one extent ahead for segments and one for the index, as long as there is budget to spare.
-fn warm_ahead(store: &Store) {
-    if store.segments.could_add() > super::Reclaim::high(store) {
+fn warm_ahead(store: &Store, reclaim: &Reclaim) {
+    if store.segments.could_add() > reclaim.high(store) {
         store.segments.extents().warm_one();
         if store.index.wants_warm() {
             store.index.extents().warm_one();

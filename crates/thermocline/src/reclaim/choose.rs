@@ -44,8 +44,11 @@ impl Reclaim {
 
     /// Chooses and starts the next drain. False: nothing can be drained now.
     pub(super) fn start(&self, store: &Store, books: &mut Books) -> bool {
-        let waiting = books.condemned.len();
-        let enough = self.available(store) + waiting > Reclaim::high(store) && !self.owes(store);
+        // A segment that a guard holds is in nobody's way, but nobody knows when it comes free.
+        let unheld =
+            |&&(id, _): &&(SegmentId, u64)| store.segment(id).holds.load(Ordering::SeqCst) == 0;
+        let waiting = books.condemned.iter().filter(unheld).count();
+        let enough = self.available(store) + waiting > self.high(store) && !self.owes(store);
         if self.condemned_bytes() >= Reclaim::condemned_cap(store) || waiting > 0 && enough {
             // Evicting more would free no sooner: wait for the pins.
             return false;
@@ -67,6 +70,7 @@ impl Reclaim {
             }
         }
         let facts = self.pool_facts(store, books);
+        self.too_young.store(false, Ordering::Relaxed);
         if facts.most_freed.is_none() && evict {
             if let Some(id) = self.recodable(store, books) {
                 return self.unqueue(store, books, id)
@@ -75,7 +79,10 @@ impl Reclaim {
             if let Some(pool) = self.next_compressed(store, books, &facts) {
                 let hits = &store.compress.events.pool_limit_hit;
                 hits.fetch_add(1, Ordering::Relaxed);
-                return self.start_oldest(store, books, Tier::Compressed, pool, None);
+                let pool = self.ripe_pool(store, books, Tier::Compressed, pool);
+                return pool.is_some_and(|pool| {
+                    self.start_oldest(store, books, Tier::Compressed, pool, None)
+                });
             }
         }
         match policy::next(store.setting(), &facts) {
@@ -85,14 +92,16 @@ impl Reclaim {
                 self.unqueue(store, books, id) && self.begin(store, books, id, mode)
             }
             _ if !evict => false,
-            Next::Drain(pool) => self.start_oldest(store, books, Tier::Hot, pool, None),
+            Next::Drain(pool) => self
+                .ripe_pool(store, books, Tier::Hot, pool)
+                .is_some_and(|pool| self.start_oldest(store, books, Tier::Hot, pool, None)),
             Next::Deactivate => {
                 self.start_oldest(store, books, Tier::Hot, Pool::Main, Some(Mode::Deactivate))
             }
             Next::Age => {
                 let mut generations = lock(&store.generations);
                 generations.age();
-                store.facts.now.store(generations.now(), Ordering::Relaxed);
+                store.publish_now(&generations);
                 true
             }
             Next::Seal(pool) => {
@@ -111,6 +120,28 @@ impl Reclaim {
             }
             Next::Nothing => false,
         }
+    }
+
+    /// The pool to drain under `min_ttl`: the one asked for, or the other of its tier where its oldest segment is
+    /// too young; None where both are. What hot gives to the compressed tier is not evicted and may be young.
+    fn ripe_pool(&self, store: &Store, books: &mut Books, tier: Tier, pool: Pool) -> Option<Pool> {
+        let demotes = tier == Tier::Hot && store.compress.is_on();
+        if demotes || store.min_ttl_ms == 0 {
+            return Some(pool);
+        }
+        let other = match pool {
+            Pool::Probation => Pool::Main,
+            Pool::Main => Pool::Probation,
+        };
+        let ripe = [pool, other].into_iter().find(|&pool| {
+            let (queue, _) = books.of(tier, pool);
+            let mut settled = queue.iter().filter(|&&id| is_settled(store, id));
+            settled.next().is_some_and(|&id| is_ripe(store, id))
+        });
+        if ripe.is_none() {
+            self.too_young.store(true, Ordering::Relaxed);
+        }
+        ripe
     }
 
     /// Drains the oldest segment of a pool that nobody is still writing in.
@@ -147,6 +178,7 @@ impl Reclaim {
         let sealed = segments
             .into_iter()
             .find(|&id| store.segment(id).state() == State::Sealed && is_settled(store, id));
+        let sealed = sealed.filter(|&id| is_ripe(store, id));
         let Some(sealed) = sealed else {
             return false;
         };
@@ -176,9 +208,12 @@ impl Reclaim {
         id: SegmentId,
         mode: Mode,
     ) -> bool {
-        store.segment(id).start_drain();
+        let segment = store.segment(id);
+        segment.start_drain();
         let strictness = books.fruitless / FRUITLESS_MAX;
-        books.drain = Some(Drain::new(id, mode, strictness));
+        let mut drain = Drain::new(id, segment.live() as u64, mode, strictness);
+        drain.promise(store.promised());
+        books.drain = Some(drain);
         true
     }
 
@@ -234,6 +269,11 @@ impl Reclaim {
             .take(window)
             .copied();
         let flushed = store.flush.birth.load(Ordering::Acquire);
+        let any = store.flush.any.load(Ordering::Acquire);
+        let dropped = |id: SegmentId, birth: u64| match &store.groups {
+            Some(groups) if birth <= any => groups.dark_bytes(id.0, birth),
+            _ => 0,
+        };
         let candidates = ids.filter(|&id| is_settled(store, id)).map(|id| {
             let segment = store.segment(id);
             let gone = segment.birth() <= flushed;
@@ -246,12 +286,24 @@ impl Reclaim {
                 expired_bytes: if gone {
                     segment.live() as u64
                 } else {
-                    segment.expiring.expired(now_s)
+                    segment.expiring.expired(now_s) + dropped(id, segment.birth())
                 },
             }
         });
         policy::most_freed(candidates, store.segments.bytes() as u64)
     }
+}
+
+/// Whether `min_ttl` lets a segment's live items be evicted: it does where memory must go back.
+pub(super) fn is_ripe(store: &Store, id: SegmentId) -> bool {
+    let least = store.min_ttl_ms;
+    least == 0
+        || store.budget.excess_bytes() > 0
+        || store
+            .time
+            .now_ms()
+            .saturating_sub(store.segment(id).sealed_ms())
+            >= least
 }
 
 /// Whether all who reserved in a sealed segment have published.

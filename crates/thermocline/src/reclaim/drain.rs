@@ -88,16 +88,22 @@ pub(super) struct Drain {
     /// Bytes put into main, to be counted at the end.
     promoted: u64,
     kept: u64,
+    /// Live bytes when it began.
+    live: u64,
     /// Accesses that count for nothing, after many drains that freed nothing: without it a cache that is
     /// referenced all over would be walked whole, again and again, for one segment.
     strictness: u32,
+    /// Groups, by number, that lose nothing in this drain.
+    promised: Vec<bool>,
+    /// Bytes kept for that reason alone.
+    spared: u64,
 }
 
 /// Records whose hashes are gathered before the index is asked: their lines are fetched meanwhile.
 const BATCH: usize = 16;
 
 impl Drain {
-    pub(super) fn new(id: SegmentId, mode: Mode, strictness: u32) -> Drain {
+    pub(super) fn new(id: SegmentId, live: u64, mode: Mode, strictness: u32) -> Drain {
         Drain {
             id,
             mode,
@@ -115,8 +121,22 @@ impl Drain {
             retries: 0,
             promoted: 0,
             kept: 0,
+            live,
             strictness,
+            promised: Vec::new(),
+            spared: 0,
         }
+    }
+
+    /// Groups of which nothing is evicted by this drain. (All promises together are half of the cache at most: there
+    /// is something else that can go.)
+    pub(super) fn promise(&mut self, promised: Vec<bool>) {
+        self.promised = promised;
+    }
+
+    /// Whether most of what the drain kept was kept for a promise: that says nothing of the rest.
+    pub(super) fn is_spared(&self) -> bool {
+        self.spared * 2 > self.promoted + self.kept
     }
 
     pub(super) fn id(&self) -> SegmentId {
@@ -136,6 +156,15 @@ impl Drain {
         let used = store.segment(self.id).used() as u64;
         self.relinks() && !self.deactivates()
             || self.mode == Mode::Main && self.kept * 10 > used * 9
+    }
+
+    /// Live bytes that left the cache by it, at the end.
+    pub(super) fn evicted_bytes(&self) -> u64 {
+        match self.mode {
+            Mode::Compact | Mode::Deactivate => 0,
+            _ if self.relinks() => 0,
+            _ => self.live.saturating_sub(self.promoted + self.kept),
+        }
     }
 
     pub(super) fn counter(&self) -> Counter {
@@ -349,11 +378,28 @@ impl Drain {
             Verdict::Evict { .. } if self.demotes(store, pool, counter as u8) => {
                 self.demote(store, books, pin, entry, counter as u8)
             }
+            Verdict::Evict { .. } if self.is_promised(store, &entry) => {
+                self.spared += u64::from(entry.reserved);
+                self.keep(store, books, pin, entry, 0)
+            }
             Verdict::Evict { ghost } => {
                 self.probe(store, books, entry);
                 self.drop_item(store, books, pin, entry, Cause::Evicted, ghost)
             }
         }
+    }
+
+    /// Whether the item is of a group that holds no more than it was promised.
+    fn is_promised(&self, store: &Store, entry: &Entry) -> bool {
+        let place = match entry.what {
+            _ if self.promised.is_empty() => return false,
+            What::Chunk => match owner_of(store, entry.hash, entry.place) {
+                Some((_, owner)) => owner,
+                None => return false,
+            },
+            _ => entry.place,
+        };
+        store.is_promised(&self.promised, place)
     }
 
     /// A chunk goes by its owner's counter; where the owner was demoted already it follows, whatever the
@@ -436,8 +482,7 @@ impl Drain {
     /// Flushed since it was gathered: it must not be carried to a segment younger than the mark. (Chunks
     /// go by their owner.)
     fn is_flushed(&self, store: &Store, entry: Entry) -> bool {
-        let mark = store.flush.birth.load(Ordering::Acquire);
-        entry.what == What::Item && store.segment(self.id).birth() <= mark
+        entry.what == What::Item && store.is_flushed(entry.place)
     }
 
     /// Moves a survivor; where there is no room for it, it is evicted after all.
@@ -530,7 +575,7 @@ impl Drain {
         if self.kept > 0 {
             generations.put_main(self.kept, Source::SecondChance(from));
         }
-        store.facts.now.store(generations.now(), Ordering::Relaxed);
+        store.publish_now(&generations);
     }
 }
 
@@ -575,6 +620,9 @@ pub(crate) fn take(
         .map(|listener| describe(store, seen, listener.values, cause));
     if !store.index.remove_if(hash, seen.place) {
         return None;
+    }
+    if cause == Cause::Evicted {
+        store.count_evicted(seen.place);
     }
     store.bury_item(seen);
     store.counters.one(

@@ -53,9 +53,12 @@ impl Reclaim {
         let segment = store.segment(id);
         let pin = store.pin();
         books.fruitless = match drain.is_fruitless(store) {
+            _ if drain.is_spared() => books.fruitless,
             true => books.fruitless + 1,
             false => 0,
         };
+        self.evicted_bytes
+            .fetch_add(drain.evicted_bytes(), Ordering::Relaxed);
         if drain.relinks() {
             match drain.deactivates() {
                 true => self.deactivate(store, books, id),
@@ -81,7 +84,7 @@ impl Reclaim {
         let now = generations.relink_main(segment.generation());
         generations.put_main(segment.used() as u64, crate::generation::Source::New);
         store.policy.classes().fold(generations.oldest());
-        store.facts.now.store(generations.now(), Ordering::Relaxed);
+        store.publish_now(&generations);
         drop(generations);
         segment.relink(Pool::Main, now);
         books.sealed_bytes[1] += segment.used() as u64;

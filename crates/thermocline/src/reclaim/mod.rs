@@ -12,6 +12,7 @@
 mod background;
 mod choose;
 mod drain;
+mod evict_old;
 mod free;
 mod moving;
 mod thin;
@@ -27,10 +28,11 @@ use crate::compress::Press;
 use crate::config::{
     Cause, CONDEMNED_MIN, CONDEMNED_SHARE, REFUSE_AFTER, SHRINK_AFTER, STALL_WAIT,
 };
+use crate::groups::Groups;
 use crate::location::Place;
 use crate::metrics::Counter;
 use crate::segment::{SegmentId, State};
-use crate::store::{Store, RESERVE_SEGMENTS};
+use crate::store::Store;
 use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use drain::Drain;
 use std::collections::VecDeque;
@@ -65,6 +67,8 @@ pub(crate) struct Reclaim {
     freed: Condvar,
     waiting: Mutex<()>,
     condemned_bytes: AtomicU64,
+    /// Live bytes that drains have made leave, so far.
+    evicted_bytes: AtomicU64,
     /// Bytes of budget the ghost table is short of.
     ghosts_want: AtomicU64,
     /// Bytes charged for the duel's shadows, and bytes of budget they are short of.
@@ -79,6 +83,8 @@ pub(crate) struct Reclaim {
     /// Extents the index is short of.
     extents_wanted: AtomicU64,
     pub(crate) evict: AtomicBool,
+    /// What could be evicted when last looked at was too young for it.
+    too_young: AtomicBool,
     /// There is a background thread, which does what takes long.
     background: bool,
     /// Held by whoever refits the ghost table.
@@ -160,6 +166,7 @@ impl Reclaim {
             freed: Condvar::new(),
             waiting: Mutex::new(()),
             condemned_bytes: AtomicU64::new(0),
+            evicted_bytes: AtomicU64::new(0),
             ghosts_want: AtomicU64::new(0),
             shadows_charged: AtomicU64::new(0),
             shadows_want: AtomicU64::new(0),
@@ -169,6 +176,7 @@ impl Reclaim {
             grants_want: AtomicU64::new(0),
             extents_wanted: AtomicU64::new(0),
             evict: AtomicBool::new(evict),
+            too_young: AtomicBool::new(false),
             background,
             fitting: Mutex::new(()),
             item_bytes_max: AtomicU64::new(0),
@@ -177,25 +185,27 @@ impl Reclaim {
 
     /// Segments a writer could still open: free ones above the reserve and those the budget would give.
     fn available(&self, store: &Store) -> usize {
-        (store.segments.free() + store.segments.could_add()).saturating_sub(RESERVE_SEGMENTS)
+        (store.segments.free() + store.segments.could_add())
+            .saturating_sub(store.reserve_segments())
     }
 
-    /// Low watermark: below it the background thread wakes.
-    fn low(store: &Store) -> usize {
-        1 + store.segments.owned() / 512
+    /// Low watermark: below it the background thread wakes. Without one nobody works ahead of the writers, and
+    /// nothing is kept for the time until it does.
+    fn low(&self, store: &Store) -> usize {
+        usize::from(self.background) + store.segments.owned() / 512
     }
 
     /// High watermark: here it stops.
-    fn high(store: &Store) -> usize {
-        Reclaim::low(store) + 1 + store.segments.owned() / 256
+    fn high(&self, store: &Store) -> usize {
+        self.low(store) + 1 + store.segments.owned() / 256
     }
 
     pub(crate) fn is_short(&self, store: &Store) -> bool {
-        self.available(store) <= Reclaim::low(store) || self.owes(store)
+        self.available(store) <= self.low(store) || self.owes(store)
     }
 
     fn is_full_enough(&self, store: &Store) -> bool {
-        self.available(store) >= Reclaim::high(store) && !self.owes(store)
+        self.available(store) >= self.high(store) && !self.owes(store)
     }
 
     /// Extents must go back: to the system after the budget shrank, or to the index.
@@ -266,9 +276,13 @@ impl Reclaim {
     /// Makes room for a writer that found none. False: refused, nothing came free in time.
     /// No pin may be held.
     pub(crate) fn make_room(&self, store: &Store) -> bool {
-        self.work_until(store, REFUSE_AFTER, |reclaim| {
+        let made = self.work_until(store, REFUSE_AFTER, |reclaim| {
             u64::from(reclaim.available(store) == 0)
-        })
+        });
+        if !made && self.too_young.load(Ordering::Relaxed) {
+            store.counters.one(&store.pin(), Counter::RefusedMinTtl);
+        }
+        made
     }
 
     /// Makes an extent's worth of budget free for the index. False: refused.
@@ -454,9 +468,20 @@ impl Reclaim {
         }
     }
 
-    /// After a flush: the mark can be forgotten once no segment from before it is left.
-    pub(crate) fn forget_flush(&self, store: &Store) {
+    /// After a flush or a drop: a mark can be forgotten once nothing from before it is left.
+    pub(crate) fn forget_marks(&self, store: &Store) {
+        if store.flush.any.load(Ordering::Acquire) == 0 {
+            return;
+        }
         let _books = lock(&self.books);
+        self.forget_flush(store);
+        if let Some(groups) = &store.groups {
+            forget_drops(store, groups);
+        }
+        store.refresh_marks();
+    }
+
+    fn forget_flush(&self, store: &Store) {
         let mark = store.flush.birth.load(Ordering::Acquire);
         if mark == 0 {
             return;
@@ -504,5 +529,32 @@ impl Reclaim {
     pub(crate) fn queued(&self) -> (usize, usize) {
         let books = lock(&self.books);
         (books.probation.len(), books.main.len())
+    }
+}
+
+/// A dropped group's mark goes when no segment from before it holds bytes of the group any more, and all pins from
+/// then have ended: a reader pinned earlier may hold the place of an item that was buried since.
+fn forget_drops(store: &Store, groups: &Groups) {
+    let in_use = [
+        State::Open,
+        State::Sealed,
+        State::Draining,
+        State::Condemned,
+    ];
+    for id in groups.ids().filter(|&id| groups.mark(id) != 0) {
+        let holds = |segment: SegmentId| {
+            // Nobody is still publishing there.
+            groups.bytes(segment.0, id) > 0 || !choose::is_settled(store, segment)
+        };
+        let clear = !in_use
+            .into_iter()
+            .flat_map(|state| store.segments.in_state(state))
+            .any(|segment| groups.is_dark(id, store.segment(segment).birth()) && holds(segment));
+        let _ = store.domain.try_advance();
+        if groups.is_clear(id, clear, store.domain.epoch(), |at| {
+            store.domain.passed(at)
+        }) {
+            groups.forget(id);
+        }
     }
 }

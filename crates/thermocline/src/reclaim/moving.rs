@@ -114,8 +114,17 @@ fn publish_promoted(
     let Reserved::At(to) = store.reserve(pin, Pool::Main, new.bytes, !new.small) else {
         return false;
     };
+    // Flushed or dropped since it was read: the copy must not live on behind the mark. (While a mark is taken no
+    // segment is opened, so the copy is dark too or this sees it.)
+    if store.is_flushed(from) {
+        store.write(to, &new);
+        store.bury(to, new.bytes, 0);
+        return false;
+    }
     store.write(to, &new);
+    store.group(to, new.bytes);
     if !store.index.move_if(hash, from, to, Some(0)) {
+        store.ungroup(to, new.bytes);
         store.bury(to, new.bytes, 0);
         return false;
     }
@@ -182,8 +191,10 @@ fn copy_frozen(
         // Before it can be found and buried by others.
         store.compress.raise(record.value, record.value.len());
     }
+    store.group(to, bytes);
     let turned = store.index.move_if(hash, from, to, Some(counter));
     if !turned && !mutant(Mutant::MoveBlind) {
+        store.ungroup(to, bytes);
         store.bury(to, bytes, 0);
         if record.fields.coded {
             store.compress.lower(record.value, record.value.len());
@@ -191,6 +202,7 @@ fn copy_frozen(
         return Moved::Gone;
     }
     store.book_expiry(to, bytes, fields.expires_ms);
+    store.ungroup(from, layout.reserved);
     store.bury(from, layout.reserved, fields.expires_ms);
     if layout.is_coded() {
         store.compress.lower(&value, value.len());

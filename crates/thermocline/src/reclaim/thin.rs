@@ -160,7 +160,7 @@ impl Reclaim {
     /// Whether dead bytes are to go back now: in team use, when the budget is used up.
     pub(super) fn thins(&self, store: &Store) -> bool {
         store.run_bytes.is_some()
-            && (store.segments.could_add() <= Reclaim::high(store) || self.owes(store))
+            && (store.segments.could_add() <= self.high(store) || self.owes(store))
     }
 
     /// A bounded piece of that work. False: nothing to do, or nothing that can be done now.
@@ -221,7 +221,7 @@ impl Reclaim {
             return;
         }
         // Twice what makes the cache short, so that it is not broken again at once.
-        let spare = (2 * Reclaim::high(store) + 2 * store.segments.per_extent()) as u64;
+        let spare = (2 * self.high(store) + 2 * store.segments.per_extent()) as u64;
         let _books = lock(&self.books);
         store
             .segments

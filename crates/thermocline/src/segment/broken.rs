@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn seal(segments: &Segments, id: SegmentId) {
-        segments.seal(id, BYTES, 0);
+        segments.seal(id, BYTES, 0, 0);
     }
 
     fn free(segments: &Segments, id: SegmentId) {

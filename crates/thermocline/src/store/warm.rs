@@ -42,6 +42,7 @@ impl Store {
         ] {
             word.store(from.u64()?, Ordering::SeqCst);
         }
+        self.refresh_marks();
         self.facts
             .evicted
             .store(from.within(0..2)? == 1, Ordering::SeqCst);
