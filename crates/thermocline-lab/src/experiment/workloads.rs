@@ -32,14 +32,14 @@ pub fn read_workload(table: Table, seed: u64) -> Result<Box<dyn Workload>> {
     Ok(workload)
 }
 
-/// `files` of properties first, then every other key as a property; `layout`, `compress` and `fill` (reads know the
-/// row that `subject.fill` writes) are the lab's own.
+/// `files` of properties first, then every other key as a property; `layout` and `compress` are the lab's own. Reads
+/// always know the row that `subject.fill` writes.
 fn ycsb(settings: &mut Settings, seed: u64) -> Result<Ycsb> {
     let layouts = [("row", Layout::Row), ("memcached", Layout::Memcached)];
     let dialect = Dialect {
         layout: settings.choice("layout", &layouts)?.unwrap_or_default(),
         compress: settings.number("compress")?,
-        fill: settings.truth("fill")?.unwrap_or(false),
+        fill: true,
         seed,
     };
     let files: Vec<PathBuf> = settings
@@ -125,6 +125,7 @@ fn trace(settings: &mut Settings) -> Result<TraceWorkload> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Kind;
     use serde_json::json;
 
     fn read(values: Value) -> Result<Box<dyn Workload>> {
@@ -144,6 +145,10 @@ mod tests {
             let mut source = workload.worker(0, 1).unwrap();
             assert_eq!(source.fill(&mut batch, 50).unwrap(), 50, "{values}");
             assert!(!workload.describe().is_empty());
+            // What a read that misses would write: no cache is filled with empty items.
+            for op in batch.ops.iter().filter(|op| op.kind == Kind::Read) {
+                assert!(op.value_bytes > 0, "{values}: {op:?}");
+            }
         }
     }
 
