@@ -49,6 +49,8 @@ pub(crate) const STALL_WAIT: Duration = Duration::from_millis(5);
 /// How long nothing may come free before a write is refused. A thread preempted in its pin on a machine
 /// with more threads than cores comes back after 10 to 30 ms; a refused `set` costs the user the value.
 pub(crate) const REFUSE_AFTER: Duration = Duration::from_millis(100);
+/// The same where only guards keep what would come free.
+pub(crate) const GUARDED_MAX: Duration = Duration::from_millis(10);
 /// The same for `set_memory`, which gives back what guards may hold.
 pub(crate) const SHRINK_AFTER: Duration = Duration::from_secs(1);
 

@@ -31,6 +31,10 @@ const CONNECTIONS_MAX: usize = 32;
 const ORDERS_MAX: usize = 2;
 /// A request head that takes longer is given up.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection that has been served for so long is closed after the answer under way.
+const CONNECTION_MAX: Duration = Duration::from_secs(15);
+/// Who has not taken that answer by then is cut off.
+const LAST_ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Request line and headers together; none of our pages needs more.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Out of descriptors: wait before accepting again.
@@ -145,8 +149,17 @@ where
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(served);
+        // A place is not kept for life: who asks on and never reads would hold all of them.
+        let served = match tokio::time::timeout(CONNECTION_MAX, served.as_mut()).await {
+            Ok(served) => served,
+            Err(_) => {
+                served.as_mut().graceful_shutdown();
+                let last = tokio::time::timeout(LAST_ANSWER_MAX, served.as_mut());
+                last.await.unwrap_or(Ok(()))
+            }
+        };
         if let Err(error) = served {
             tracing::debug!(%error, "admin connection");
         }

@@ -81,7 +81,8 @@ impl Acceptor {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
-            if self.may_go_on() {
+            // Whoever connects once a stop is under way is the next server's, or finds the listener closed.
+            if self.shared.stop() == Stop::Run && self.may_go_on() {
                 self.accept_all();
             }
         }

@@ -26,7 +26,7 @@ pub(crate) use moving::{promote, Version};
 
 use crate::compress::Press;
 use crate::config::{
-    Cause, CONDEMNED_MIN, CONDEMNED_SHARE, REFUSE_AFTER, SHRINK_AFTER, STALL_WAIT,
+    Cause, CONDEMNED_MIN, CONDEMNED_SHARE, GUARDED_MAX, REFUSE_AFTER, SHRINK_AFTER, STALL_WAIT,
 };
 use crate::groups::Groups;
 use crate::location::Place;
@@ -130,8 +130,10 @@ pub(crate) enum Progress {
     Some,
     /// Nothing to do, or nothing that can be done now.
     None,
-    /// Nothing until guards let go, streamed values end, or other threads' segments settle.
+    /// Nothing until streamed values end or other threads' segments settle.
     Held,
+    /// Nothing until guards let go: nobody knows when.
+    Guarded,
     /// Nothing until other threads end their pins.
     Pinned,
 }
@@ -276,7 +278,7 @@ impl Reclaim {
     /// Makes room for a writer that found none. False: refused, nothing came free in time.
     /// No pin may be held.
     pub(crate) fn make_room(&self, store: &Store) -> bool {
-        let made = self.work_until(store, REFUSE_AFTER, |reclaim| {
+        let made = self.work_until(store, REFUSE_AFTER, GUARDED_MAX, |reclaim| {
             u64::from(reclaim.available(store) == 0)
         });
         if !made && self.too_young.load(Ordering::Relaxed) {
@@ -290,7 +292,7 @@ impl Reclaim {
         self.extents_wanted.fetch_add(1, Ordering::Relaxed);
         self.withhold(store);
         let wanted = crate::mem::EXTENT_BYTES as u64;
-        let made = self.work_until(store, REFUSE_AFTER, |_| {
+        let made = self.work_until(store, REFUSE_AFTER, GUARDED_MAX, |_| {
             wanted.saturating_sub(store.budget.free_bytes())
         });
         self.extents_wanted.fetch_sub(1, Ordering::Relaxed);
@@ -299,11 +301,13 @@ impl Reclaim {
     }
 
     /// Works until `missing` says 0. False: nothing could be done for `give_up_after`, or work went on for
-    /// `BUSY_FACTOR` times as long and what is missing did not become less.
+    /// `BUSY_FACTOR` times as long and what is missing did not become less. Where only guards stand in the way it waits
+    /// `guarded_max` at most: who waits may be the one thread that would let them go.
     fn work_until(
         &self,
         store: &Store,
         give_up_after: Duration,
+        guarded_max: Duration,
         missing: impl Fn(&Reclaim) -> u64,
     ) -> bool {
         let mut idle_since = None;
@@ -336,6 +340,7 @@ impl Reclaim {
                 }
                 Progress::None => return missing(self) == 0,
                 Progress::Held => give_up_after,
+                Progress::Guarded => give_up_after.min(guarded_max),
                 Progress::Pinned => give_up_after * PINNED_FACTOR,
             };
             let idle = *idle_since.get_or_insert_with(Instant::now);
@@ -437,9 +442,10 @@ impl Reclaim {
             || store.index.extents().is_warming()
             || store.segments.withheld_bytes() > 0;
         let unsettled = queued.any(|&id| !choose::is_settled(store, id));
-        match !books.condemned.is_empty() || warming || unsettled {
-            true => Progress::Held,
-            false => Progress::None,
+        match (warming || unsettled, books.condemned.is_empty()) {
+            (true, _) => Progress::Held,
+            (false, false) => Progress::Guarded,
+            (false, true) => Progress::None,
         }
     }
 
@@ -512,7 +518,9 @@ impl Reclaim {
 
     /// Works until the budget is no longer exceeded. False: guards or pins keep too much.
     pub(crate) fn shrink(&self, store: &Store) -> bool {
-        let fits = self.work_until(store, SHRINK_AFTER, |_| store.budget.excess_bytes());
+        let fits = self.work_until(store, SHRINK_AFTER, SHRINK_AFTER, |_| {
+            store.budget.excess_bytes()
+        });
         self.withhold(store);
         self.fit_ghosts(store);
         fits
