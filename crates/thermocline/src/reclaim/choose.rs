@@ -2,7 +2,7 @@
 
 use super::drain::{Drain, Mode};
 use super::{Books, Reclaim, CANDIDATES_MAX, FRUITLESS_MAX};
-use crate::location::Tier;
+use crate::location::{Tier, COUNTER_MAX};
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
 use crate::segment::{SegmentId, State};
@@ -210,7 +210,14 @@ impl Reclaim {
     ) -> bool {
         let segment = store.segment(id);
         segment.start_drain();
-        let strictness = books.fruitless / FRUITLESS_MAX;
+        let mut strictness = books.fruitless / FRUITLESS_MAX;
+        let hot_bytes = books.sealed_bytes.iter().sum::<u64>();
+        let tier = segment.tier();
+        if tier == Tier::Hot && store.compress.is_on() && hot_bytes > 2 * self.hot_bytes_max(store)
+        {
+            // Nothing is lost by going a tier down, and second chances would keep hot from its share.
+            strictness = COUNTER_MAX;
+        }
         let mut drain = Drain::new(id, segment.live() as u64, mode, strictness);
         drain.promise(store.promised());
         books.drain = Some(drain);

@@ -88,6 +88,8 @@ pub(super) struct Drain {
     /// Bytes put into main, to be counted at the end.
     promoted: u64,
     kept: u64,
+    /// Bytes put anywhere else, whatever for.
+    moved: u64,
     /// Live bytes when it began.
     live: u64,
     /// Accesses that count for nothing, after many drains that freed nothing: without it a cache that is
@@ -121,6 +123,7 @@ impl Drain {
             retries: 0,
             promoted: 0,
             kept: 0,
+            moved: 0,
             live,
             strictness,
             promised: Vec::new(),
@@ -156,6 +159,11 @@ impl Drain {
         let used = store.segment(self.id).used() as u64;
         self.relinks() && !self.deactivates()
             || self.mode == Mode::Main && self.kept * 10 > used * 9
+    }
+
+    /// Whether it freed less than a quarter of its segment, what was moved elsewhere not counted as freed.
+    pub(super) fn frees_little(&self, store: &Store) -> bool {
+        self.relinks() || self.moved * 4 > store.segment(self.id).used() as u64 * 3
     }
 
     /// Live bytes that left the cache by it, at the end.
@@ -446,6 +454,7 @@ impl Drain {
         };
         match moved {
             super::moving::Moved::Done(bytes) => {
+                self.moved += bytes as u64;
                 store.compress.count_demotion();
                 if target.pool == Pool::Main {
                     self.promoted += bytes as u64;
@@ -511,6 +520,9 @@ impl Drain {
                 super::moving::move_item(store, pin, hash, place, counter, target, coder)
             }
         };
+        if let super::moving::Moved::Done(bytes) = moved {
+            self.moved += bytes as u64;
+        }
         // While hot is a small front, only what goes into the compressed tier's main ages it.
         let counts = tier == Tier::Compressed || !store.compress.is_on();
         match moved {

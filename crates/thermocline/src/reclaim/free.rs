@@ -3,6 +3,7 @@
 use super::drain::Drain;
 use super::{Books, Reclaim};
 use crate::ghost::Ghosts;
+use crate::location::Tier;
 use crate::metrics::Counter;
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::Pool;
@@ -57,6 +58,9 @@ impl Reclaim {
             true => books.fruitless + 1,
             false => 0,
         };
+        if segment.tier() == Tier::Hot {
+            books.hot_frees_little = drain.frees_little(store);
+        }
         self.evicted_bytes
             .fetch_add(drain.evicted_bytes(), Ordering::Relaxed);
         if drain.relinks() {

@@ -109,6 +109,8 @@ struct Books {
     unhurried: bool,
     /// The last drain was of the hot tier, to make it smaller.
     hot_gave_last: bool,
+    /// It freed less than a quarter of its segment: what was in it does not compress, or was kept.
+    hot_frees_little: bool,
     condemned: VecDeque<(SegmentId, u64)>,
     drain: Option<Drain>,
     /// In team use: the segment whose dead runs are looked for.
@@ -156,6 +158,7 @@ impl Reclaim {
                 press,
                 unhurried: false,
                 hot_gave_last: false,
+                hot_frees_little: false,
                 condemned: VecDeque::new(),
                 drain: None,
                 thin: None,

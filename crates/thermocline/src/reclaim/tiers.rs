@@ -211,8 +211,9 @@ impl Reclaim {
         let hot_bytes = hot.probation.used_bytes + hot.main.used_bytes;
         let hot_can_give = hot.probation.sealed + hot.main.sealed > 0;
         let hot_is_over = store.compress.is_on() && hot_bytes > hot.capacity_bytes;
-        // What does not compress frees nothing on its way down: where writers wait, both give in turn.
-        let in_turn = self.available(store) == 0 && books.hot_gave_last;
+        // What does not compress frees nothing on its way down: where writers wait, both give in turn. What does
+        // makes the room by itself; evicting what lies coded for every segment demoted would keep that tier empty.
+        let in_turn = self.available(store) == 0 && books.hot_gave_last && books.hot_frees_little;
         books.hot_gave_last = hot_is_over && hot_can_give && !in_turn;
         if books.hot_gave_last {
             return None;
