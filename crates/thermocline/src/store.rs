@@ -161,6 +161,10 @@ impl Store {
         let expected = (config.cache_bytes() / parts.segments.bytes() as u64) as usize;
         let expected = expected.min(config.segments_max());
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let compress = Compress::new(config.compress, config.compress_with, config.miss_cost);
+        // Held back for the first dictionary from the start: a cache may be full before anybody looks.
+        let asked = config.compress != CompressMode::Off;
+        compress.set_waits(asked && config.background && config.dictionary_bytes() > 0);
         let store = Store {
             domain: parts.domain,
             watch: Watch {
@@ -208,7 +212,7 @@ impl Store {
                 due_ms: AtomicU64::new(u64::MAX),
                 dark_from_ms: AtomicU64::new(u64::MAX),
             },
-            compress: Compress::new(config.compress, config.compress_with, config.miss_cost),
+            compress,
             listener: config.listener.clone(),
             marks: config.marks || config.time_to_idle.is_some(),
             idle_s: config

@@ -216,6 +216,11 @@ impl Dictionaries {
         }
     }
 
+    /// Plain bytes of all values that lie coded.
+    pub(crate) fn plain_bytes(&self) -> u64 {
+        (0..IDS as u8).map(|id| self.used(id).plain_bytes).sum()
+    }
+
     /// All dictionaries, and whether new values are coded with them.
     pub(crate) fn list(&self) -> Vec<(Arc<Dictionary>, bool)> {
         self.with(|table| {

@@ -194,6 +194,21 @@ impl Press {
         (idle && self.wanted.is_some()).then_some(self.cut.samples_bytes as u64)
     }
 
+    /// Whether nothing was trained yet, and nothing is being trained.
+    pub(crate) fn is_first(&self) -> bool {
+        self.trainings == 0
+    }
+
+    /// Whether dictionaries may be made at all.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.cut.tables_bytes > 0
+    }
+
+    /// Whether samples for the first training are being gathered, and there is room for more.
+    pub(crate) fn wants_first(&self) -> bool {
+        self.is_first() && !self.training && !self.samples.is_full()
+    }
+
     /// They are paid for: gathers until they are full.
     pub(crate) fn grant_samples(&mut self) {
         if let Some(class) = self.wanted.take() {
@@ -293,6 +308,7 @@ impl Press {
             shared.events.trained.fetch_add(1, Ordering::Relaxed);
             // What was refused before it may be worth it now.
             self.admission.reopen();
+            shared.forget_share();
         }
         // Also where none was worth it: this kind is served as well as it can be, until it drifts.
         self.tally.trained(own);

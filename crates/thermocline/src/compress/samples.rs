@@ -62,7 +62,8 @@ impl Samples {
         self.bytes_max
     }
 
-    fn is_full(&self) -> bool {
+    /// Takes no more; also before it takes any.
+    pub(crate) fn is_full(&self) -> bool {
         self.lengths.len() >= SAMPLES_MAX || self.content.len() >= self.bytes_max
     }
 

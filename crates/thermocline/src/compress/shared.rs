@@ -89,6 +89,8 @@ pub(crate) struct Compress {
     times_misses: AtomicBool,
     states_miss_cost: bool,
     probes: AtomicU32,
+    /// Nothing is demoted, though the mode asks for it: it is not known yet what coding brings, or that is nothing.
+    waits: AtomicBool,
     /// It has been on, or may be: there is something to look after.
     in_use: AtomicBool,
     started: Instant,
@@ -124,6 +126,7 @@ impl Compress {
             times_misses: AtomicBool::new(mode != CompressMode::Off && miss_cost.is_none()),
             states_miss_cost: miss_cost.is_some(),
             probes: AtomicU32::new(0),
+            waits: AtomicBool::new(false),
             in_use: AtomicBool::new(mode != CompressMode::Off),
             started: Instant::now(),
             gauge: Mutex::new(Gauge::default()),
@@ -156,7 +159,7 @@ impl Compress {
     /// Whether this evicted item should be coded for the sake of knowing what that would bring: one in 64 while
     /// auto is off, so that it finds out when values change.
     pub(crate) fn probes(&self) -> bool {
-        self.mode() == CompressMode::Auto
+        (self.mode() == CompressMode::Auto || self.waits.load(Ordering::Relaxed))
             && !self.is_on()
             && self.probes.fetch_add(1, Ordering::Relaxed) % PROBE_EVERY == 0
     }
@@ -164,7 +167,36 @@ impl Compress {
     /// Whether hot is a small front and what it evicts is demoted.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.control.way() != Way::Off
+        self.way() != Way::Off
+    }
+
+    /// What becomes of what hot evicts, now.
+    #[inline]
+    pub(crate) fn way(&self) -> Way {
+        match self.waits.load(Ordering::Relaxed) {
+            true => Way::Off,
+            false => self.control.way(),
+        }
+    }
+
+    /// Holds demotion back, or lets it begin.
+    pub(crate) fn set_waits(&self, waits: bool) {
+        self.waits.store(waits, Ordering::Relaxed);
+    }
+
+    /// Whether demotion is held back.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// What was measured says nothing of values coded from now on.
+    pub(crate) fn forget_share(&self) {
+        self.coded_share.store(0, Ordering::Relaxed);
+    }
+
+    /// Mean coded over plain bytes of what was coded lately, 1 where values are refused; 0: not known.
+    pub(crate) fn coded_share(&self) -> f64 {
+        f64::from(self.coded_share.load(Ordering::Relaxed)) / 65_536.0
     }
 
     /// Bytes of the value behind a coded form; None if that is damaged.
@@ -246,7 +278,7 @@ impl Compress {
     /// Lets what was measured since take effect. A few times a second. True: the early warning.
     pub(crate) fn look(&self, mut facts: Facts, now_ms: u64, seen: Seen) -> bool {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        facts.coded_share = f64::from(self.coded_share.load(Ordering::Relaxed)) / 65_536.0;
+        facts.coded_share = self.coded_share();
         facts.code_ns = load(&self.costs.code_ns);
         facts.decode_ns = load(&self.costs.decode_ns);
         facts.miss_ns = load(&self.costs.miss_ns);

@@ -25,6 +25,15 @@ pub(crate) fn monotonic_ms() -> u64 {
     }
 }
 
+/// Gives back to the system what the allocator keeps of freed memory, where it can. Takes a millisecond or so.
+pub(crate) fn trim_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    // SAFETY: touches only memory that the allocator knows to be free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Whether the kernel knows a `madvise` advice. Asks about nothing: a range of no bytes.
 pub(crate) fn knows_advice(advice: libc::c_int) -> bool {
     // SAFETY: a range of no bytes at a page boundary; the kernel looks at the advice and at nothing else.

@@ -10,7 +10,7 @@
 //! move on, and every step compares places in the index again.
 
 use super::{Books, Gone};
-use crate::compress::Way;
+use crate::compress::{Press, Way};
 use crate::config::Cause;
 use crate::item::Kind;
 use crate::location::{Place, Tier, COUNTER_MAX};
@@ -429,7 +429,7 @@ impl Drain {
         if self.tier(store) != Tier::Hot {
             return false;
         }
-        match store.compress.control.way() {
+        match store.compress.way() {
             Way::Off => false,
             Way::On => true,
             Way::Filtered => super::tiers::demoted_pool(pool, counter) == Pool::Main,
@@ -468,23 +468,36 @@ impl Drain {
         }
     }
 
+    /// Codes up to `items` items of a sealed segment for the sake of samples, and leaves them where they are. The
+    /// segment is settled and nobody drains it.
+    pub(super) fn sample(store: &Store, press: &mut Press, id: SegmentId, items: usize) {
+        let segment = store.segment(id);
+        // Nobody overwrites in place meanwhile.
+        segment.start_drain();
+        let mut drain = Drain::new(id, 0, Mode::Compact, 0);
+        let mut coded = Vec::new();
+        for _ in 0..items.div_ceil(BATCH) {
+            let pin = store.pin();
+            let end = drain.gather(store, &pin, BATCH);
+            for entry in std::mem::take(&mut drain.entries) {
+                if entry.what == What::Item {
+                    code_for_sample(store, press, entry.place, &mut coded);
+                }
+            }
+            if end {
+                break;
+            }
+        }
+        segment.stop_drain();
+    }
+
     /// Codes an item that leaves now and then, to know what compressing would bring; what comes of it is dropped.
     fn probe(&self, store: &Store, books: &mut Books, entry: Entry) {
         if entry.what != What::Item || self.tier(store) != Tier::Hot || !store.compress.probes() {
             return;
         }
-        let Some(seen) = store.see(entry.place) else {
-            return;
-        };
-        if seen.layout.kind != Kind::Plain || seen.layout.is_coded() {
-            return;
-        }
-        let (mut key, mut value, mut coded) = (Vec::new(), Vec::new(), Vec::new());
-        seen.item.append_key(&seen.layout, &mut key);
-        seen.item.append_value(&seen.layout, &mut value);
         if let Some(press) = &mut books.press {
-            // Bytes that a writer changes meanwhile are as good a sample.
-            press.code(&store.compress, &key, &value, false, &mut coded);
+            code_for_sample(store, press, entry.place, &mut Vec::new());
         }
     }
 
@@ -589,6 +602,21 @@ impl Drain {
         }
         store.publish_now(&generations);
     }
+}
+
+/// Codes an item's value into `coded` for what is learned by it.
+fn code_for_sample(store: &Store, press: &mut Press, place: Place, coded: &mut Vec<u8>) {
+    let Some(seen) = store.see(place) else {
+        return;
+    };
+    if seen.layout.kind != Kind::Plain || seen.layout.is_coded() {
+        return;
+    }
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    seen.item.append_key(&seen.layout, &mut key);
+    seen.item.append_value(&seen.layout, &mut value);
+    // Bytes that a writer changes meanwhile are as good a sample.
+    press.code(&store.compress, &key, &value, false, coded);
 }
 
 /// One off the counter (or all) of an item whose segment is relinked.

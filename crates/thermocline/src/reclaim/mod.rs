@@ -107,6 +107,8 @@ struct Books {
     press: Option<Press>,
     /// Coding may take its time: the background thread is at work.
     unhurried: bool,
+    /// Looks for which demotion was held back for the first dictionary, while items were evicted.
+    waited: u32,
     /// The last drain was of the hot tier, to make it smaller.
     hot_gave_last: bool,
     /// It freed less than a quarter of its segment: what was in it does not compress, or was kept.
@@ -157,6 +159,7 @@ impl Reclaim {
                 compressed_bytes: [0; 2],
                 press,
                 unhurried: false,
+                waited: 0,
                 hot_gave_last: false,
                 hot_frees_little: false,
                 condemned: VecDeque::new(),

@@ -9,6 +9,7 @@
 //! hits by 5 to 15 %. One hit counts, not two: with two and rare promotion a moving hot set lost up to 22 %.
 //! Any hit promotes by a small chance, which is the reader's doing.
 
+use super::drain::Drain;
 use super::{Books, Reclaim};
 use crate::compress::{CompressMode, Press, Trained};
 use crate::config::{COMPRESSED_PROBATION_SHARE, HOT_SHARE};
@@ -18,6 +19,18 @@ use crate::segment::SegmentId;
 use crate::store::Store;
 use crate::sync::{lock, Ordering};
 use std::collections::VecDeque;
+
+/// The first dictionary is trained from what lies in hot once that is so large a share of the cache.
+const SAMPLE_FROM: u64 = 8;
+/// Segments it is taken from, spread over all there are.
+const SAMPLED_SEGMENTS: usize = 16;
+/// So many items of each.
+const SAMPLED_ITEMS: usize = 320;
+/// Looks, ten a second, for which demotion is held back for the first dictionary once the cache evicts.
+const WAIT_LOOKS: u32 = 20;
+/// What is coded to this share brings nothing: demotion is held back until it is less than `SHARE_WORTH`.
+const SHARE_POOR: f64 = 0.97;
+const SHARE_WORTH: f64 = 0.9;
 
 /// Bytes of the budget that compression holds for a while, beside what is set aside for it.
 #[derive(Clone, Copy, Default, Debug)]
@@ -86,10 +99,13 @@ impl Reclaim {
         let mut due = false;
         {
             let mut books = lock(&self.books);
+            let mut waited = books.waited;
             let Some(press) = &mut books.press else {
                 drop(books);
                 return self.make_press(store, &mut grants);
             };
+            let waits = waits(store, press, &mut waited);
+            shared.set_waits(self.background && waits);
             if press.look_around(shared) {
                 wanted.samples = 0;
             }
@@ -99,6 +115,7 @@ impl Reclaim {
             wanted.training = press.training_wants();
             wanted.beyond = press.beyond_bytes(shared);
             due |= press.training_due().is_some();
+            books.waited = waited;
         }
         if !self.charge_grants(store, &mut grants, wanted) {
             return;
@@ -110,6 +127,11 @@ impl Reclaim {
         if press.wants_samples().is_some() {
             press.grant_samples();
         }
+        self.sample_hot(store, &mut books);
+        let Some(press) = &mut books.press else {
+            return;
+        };
+        let due = due || press.is_first() && press.training_due().is_some();
         if !due {
             return;
         }
@@ -139,6 +161,33 @@ impl Reclaim {
             };
             drop(books);
             self.charge_grants(store, &mut grants, less);
+            // What training took lies in the allocator's hands and is charged no more.
+            crate::mem::trim_heap();
+        }
+    }
+
+    /// Samples for the first dictionary from what lies in hot: it is there when memory becomes short, and nothing
+    /// goes down uncoded for want of it.
+    fn sample_hot(&self, store: &Store, books: &mut Books) {
+        self.queue_sealed(store, books);
+        let wanted = books.press.as_ref().is_some_and(Press::wants_first);
+        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
+        if !wanted || books.sealed_bytes.iter().sum::<u64>() < capacity / SAMPLE_FROM {
+            return;
+        }
+        // Without traffic nobody else moves the epoch on.
+        let _ = store.domain.try_advance() && store.domain.try_advance();
+        let settled = |id: &SegmentId| super::choose::is_settled(store, *id);
+        let queues = [&books.main, &books.probation].into_iter().flatten();
+        let ids: Vec<SegmentId> = queues.copied().filter(settled).collect();
+        let step = ids.len().div_ceil(SAMPLED_SEGMENTS).max(1);
+        let Some(press) = &mut books.press else {
+            return;
+        };
+        for id in ids.into_iter().step_by(step) {
+            if press.wants_first() {
+                Drain::sample(store, press, id, SAMPLED_ITEMS);
+            }
         }
     }
 
@@ -226,6 +275,22 @@ impl Reclaim {
             (_, true) => Some(Pool::Main),
             _ => None,
         }
+    }
+}
+
+/// Whether demotion is held back: until the first dictionary is there or is known to bring nothing (for two seconds
+/// of evicting at most), and while hardly anything compresses and hardly anything lies coded.
+fn waits(store: &Store, press: &Press, waited: &mut u32) -> bool {
+    let shared = &store.compress;
+    if press.is_first() {
+        *waited += u32::from(store.facts.evicted.load(Ordering::Relaxed));
+        return press.has_memory() && *waited < WAIT_LOOKS;
+    }
+    let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
+    let coded_from = shared.dictionaries.plain_bytes();
+    match shared.waits() {
+        true => shared.coded_share() >= SHARE_WORTH,
+        false => shared.coded_share() >= SHARE_POOR && coded_from * 32 < capacity,
     }
 }
 
