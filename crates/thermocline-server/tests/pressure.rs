@@ -9,6 +9,7 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -17,7 +18,11 @@ const LIMIT: u64 = 300 * MIB;
 const MEMORY: &str = "192MiB";
 const NEIGHBOUR: u64 = 180 * MIB;
 const STEP: u64 = 4 * MIB;
-const STEP_TIME: Duration = Duration::from_millis(30);
+const STEP_TIME: Duration = Duration::from_millis(60);
+/// Where the cores are taken the reaction may come too late: how often it may try.
+const TRIES: usize = 3;
+/// Two pairs of them at once would be in each other's way.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const CHILD: &str = "NEIGHBOUR_BYTES";
 
 /// A control group, removed at the end.
@@ -205,8 +210,17 @@ fn http_get(port: u16, path: &str) -> (String, String) {
 
 #[test]
 fn with_the_reaction_on_nobody_is_killed() {
-    let Some(outcome) = together("on", "true") else {
-        return;
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tries = 1..=TRIES;
+    let outcome = loop {
+        let last = tries.next();
+        let Some(outcome) = together("on", "true") else {
+            return;
+        };
+        if outcome.server_lives && outcome.neighbour_finished || last == Some(TRIES) {
+            break outcome;
+        }
+        println!("try {last:?}: {outcome:?}");
     };
     assert!(
         outcome.server_lives && outcome.neighbour_finished,
@@ -220,6 +234,7 @@ fn with_the_reaction_on_nobody_is_killed() {
 
 #[test]
 fn with_the_reaction_off_somebody_is_killed() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(outcome) = together("off", "false") else {
         return;
     };
