@@ -508,7 +508,7 @@ fn flusher(scene: &Scene, mut random: Random) -> Vec<Event> {
 /// The budget goes up and down.
 fn resizer(scene: &Scene, mut random: Random) -> Vec<Event> {
     while !scene.stopped() {
-        let memory = (18 + random.below(30)) << 20;
+        let memory = (20 + random.below(28)) << 20;
         match scene.cache.set_memory(memory) {
             Ok(()) => assert!(scene.cache.stats().charged_bytes <= memory),
             Err(Error::NoRoom) => {}
