@@ -3,58 +3,8 @@
 
 mod common;
 
-use common::{free_port, our_binary, Client, PATIENCE};
-use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-struct Served {
-    child: Child,
-    port: u16,
-    admin: String,
-}
-
-impl Served {
-    fn new(flags: &[&str]) -> Served {
-        let (port, admin) = (free_port(), format!("127.0.0.1:{}", free_port()));
-        let child = Command::new(our_binary())
-            .args(["serve", "--memcached", &format!("127.0.0.1:{port}")])
-            .args(["--http", &admin, "--memory", "64MiB", "--threads", "1"])
-            .args(flags)
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the server starts");
-        let served = Served { child, port, admin };
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err()
-            || TcpStream::connect(&served.admin).is_err()
-        {
-            assert!(Instant::now() < until, "the server does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        served
-    }
-
-    fn lru_gen(&self, command: &[&str]) -> Output {
-        self.ask("lru-gen", command)
-    }
-
-    fn ask(&self, verb: &str, command: &[&str]) -> Output {
-        Command::new(our_binary())
-            .args([verb, "--http", &self.admin])
-            .args(command)
-            .output()
-            .expect("the binary runs")
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ended_already = self.child.kill();
-        let _reaped_already = self.child.wait();
-    }
-}
+use common::served::Served;
+use common::Client;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -77,20 +27,20 @@ fn generations_are_shown_aged_and_evicted() {
     for key in 0..100 {
         assert_eq!(client.ask(format!("set k{key} 0 0 3\r\nabc")), "STORED");
     }
-    let shown = text(&server.lru_gen(&[]).stdout);
+    let shown = text(&server.ask("lru-gen", &[]).stdout);
     assert!(shown.starts_with("memcg     0 /\n node     0\n"), "{shown}");
     assert_eq!(rows(&shown), [(0, 100)], "{shown}");
-    let shown = text(&server.lru_gen(&["+"]).stdout);
+    let shown = text(&server.ask("lru-gen", &["+"]).stdout);
     assert_eq!(rows(&shown), [(0, 100), (1, 0)], "{shown}");
     // The two youngest are never evicted.
-    let refused = server.lru_gen(&["-", "0"]);
+    let refused = server.ask("lru-gen", &["-", "0"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(
         text(&refused.stderr).contains("`- 0`: the youngest generation is 1"),
         "{}",
         text(&refused.stderr)
     );
-    let shown = text(&server.lru_gen(&["+ 0 0 1, - 0 0 0"]).stdout);
+    let shown = text(&server.ask("lru-gen", &["+ 0 0 1, - 0 0 0"]).stdout);
     assert!(
         !shown.is_empty() && rows(&shown).iter().all(|&(_, items)| items == 0),
         "{shown}"
@@ -102,9 +52,12 @@ fn generations_are_shown_aged_and_evicted() {
 #[test]
 fn orders_can_be_forbidden() {
     let server = Served::new(&["--allow-flush", "false"]);
-    let refused = server.lru_gen(&["+"]);
+    let refused = server.ask("lru-gen", &["+"]);
     assert!(text(&refused.stderr).contains("allow_flush is off"));
-    assert!(server.lru_gen(&[]).status.success(), "to look is allowed");
+    assert!(
+        server.ask("lru-gen", &[]).status.success(),
+        "to look is allowed"
+    );
 }
 
 #[test]

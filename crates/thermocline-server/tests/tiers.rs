@@ -2,64 +2,19 @@
 
 mod common;
 
-use common::{free_port, our_binary, Client, PATIENCE};
+use common::served::Served;
+use common::Client;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server with an admin door, ended with the test.
-struct Served {
-    child: Child,
-    port: u16,
-    admin: String,
-}
-
-impl Served {
-    fn new() -> Served {
-        let (port, admin) = (free_port(), format!("127.0.0.1:{}", free_port()));
-        let child = Command::new(our_binary())
-            .args(["serve", "--memcached", &format!("127.0.0.1:{port}")])
-            .args(["--http", &admin, "--memory", "64MiB", "--threads", "1"])
-            .args(["--compress", "off", "--hot-percent", "10"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the server starts");
-        let served = Served { child, port, admin };
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err()
-            || TcpStream::connect(&served.admin).is_err()
-        {
-            assert!(Instant::now() < until, "the server does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        served
-    }
-
-    fn tiers(&self, args: &[&str]) -> Output {
-        Command::new(our_binary())
-            .args(["tiers", "--http", &self.admin])
-            .args(args)
-            .output()
-            .expect("the binary runs")
-    }
-
-    /// The status line that a raw request gets.
-    fn status(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(&self.admin).expect("the admin door is open");
-        stream.write_all(request.as_bytes()).expect("it listens");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
-        answer.lines().next().unwrap_or_default().to_string()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ended_already = self.child.kill();
-        let _reaped_already = self.child.wait();
-    }
+/// The status line that a raw request to the admin door gets.
+fn status_line(server: &Served, request: &str) -> String {
+    let mut stream = TcpStream::connect(&server.admin).expect("the admin door is open");
+    stream.write_all(request.as_bytes()).expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer.lines().next().unwrap_or_default().to_string()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -76,15 +31,15 @@ fn fill(client: &mut Client, from: u32, count: u32) {
 
 #[test]
 fn compression_is_switched_and_trimmed_from_the_command_line() {
-    let server = Served::new();
+    let server = Served::new(&["--compress", "off", "--hot-percent", "10"]);
     let mut client = Client::connect(server.port);
-    let shown = text(&server.tiers(&[]).stdout);
+    let shown = text(&server.ask("tiers", &[]).stdout);
     assert!(shown.starts_with("compress off, now off"), "{shown}");
     assert!(
         shown.contains("hot's share while compression is on: 10 %"),
         "{shown}"
     );
-    let forced = server.tiers(&["--force", "on"]);
+    let forced = server.ask("tiers", &["--force", "on"]);
     assert!(
         text(&forced.stdout).starts_with("compress on, now on"),
         "{}",
@@ -93,7 +48,7 @@ fn compression_is_switched_and_trimmed_from_the_command_line() {
     let until = Instant::now() + Duration::from_secs(60);
     let mut from = 0;
     let coded = |server: &Served| {
-        let page = text(&server.tiers(&["--json"]).stdout);
+        let page = text(&server.ask("tiers", &["--json"]).stdout);
         let page: serde_json::Value = serde_json::from_str(&page).expect("JSON");
         page["tier_compressed_items"].as_f64().expect("a figure")
     };
@@ -103,27 +58,33 @@ fn compression_is_switched_and_trimmed_from_the_command_line() {
         from += 20_000;
     }
     let before = coded(&server);
-    let trimmed = server.tiers(&["--trim-age", "0", "--trim-bytes", "4MiB"]);
+    let trimmed = server.ask("tiers", &["--trim-age", "0", "--trim-bytes", "4MiB"]);
     assert!(
         text(&trimmed.stdout).contains("segments were evicted"),
         "{}",
         text(&trimmed.stderr)
     );
     assert!(coded(&server) < before);
-    let forced = server.tiers(&["--force", "off"]);
+    let forced = server.ask("tiers", &["--force", "off"]);
     assert!(
         text(&forced.stdout).starts_with("compress off, now off"),
         "{}",
         text(&forced.stderr)
     );
-    assert!(!server.tiers(&["--force", "sometimes"]).status.success());
+    assert!(!server
+        .ask("tiers", &["--force", "sometimes"])
+        .status
+        .success());
 }
 
 #[test]
 fn what_is_asked_wrongly_or_by_a_browser_is_refused() {
-    let server = Served::new();
+    let server = Served::new(&["--compress", "off", "--hot-percent", "10"]);
     let status = |path: &str, more: &str| {
-        server.status(&format!("POST {path} HTTP/1.0\r\nHost: x\r\n{more}\r\n"))
+        status_line(
+            &server,
+            &format!("POST {path} HTTP/1.0\r\nHost: x\r\n{more}\r\n"),
+        )
     };
     for (path, more, code) in [
         (
@@ -144,6 +105,6 @@ fn what_is_asked_wrongly_or_by_a_browser_is_refused() {
             status(path, more)
         );
     }
-    let metrics = server.status("GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n");
+    let metrics = status_line(&server, "GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n");
     assert!(metrics.contains("200"));
 }

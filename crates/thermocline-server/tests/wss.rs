@@ -2,46 +2,9 @@
 
 mod common;
 
-use common::{free_port, our_binary, Client, PATIENCE};
-use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// A server with an admin door, ended with the test.
-struct Served {
-    child: Child,
-    port: u16,
-    admin: String,
-}
-
-impl Served {
-    fn new() -> Served {
-        let (port, admin) = (free_port(), format!("127.0.0.1:{}", free_port()));
-        let child = Command::new(our_binary())
-            .args(["serve", "--memcached", &format!("127.0.0.1:{port}")])
-            .args(["--http", &admin, "--memory", "64MiB", "--threads", "1"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the server starts");
-        let served = Served { child, port, admin };
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err()
-            || TcpStream::connect(&served.admin).is_err()
-        {
-            assert!(Instant::now() < until, "the server does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        served
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ended_already = self.child.kill();
-        let _reaped_already = self.child.wait();
-    }
-}
+use common::served::Served;
+use common::{our_binary, Client};
+use std::process::{Command, Output};
 
 fn wss(args: &[&str]) -> Output {
     Command::new(our_binary())
@@ -57,7 +20,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_server_tells_its_curve_as_table_plot_and_json() {
-    let server = Served::new();
+    let server = Served::new(&[]);
     let mut client = Client::connect(server.port);
     let admin = server.admin.as_str();
     let empty = wss(&["--http", admin]);

@@ -11,6 +11,8 @@
 //! Owns the thresholds and the state between two looks. Reads no file, knows no clock and no cache: `sources` reads,
 //! the thread in `mod.rs` acts. What must hold: the target is never below the floor nor above the ceiling, and what
 //! has been asked back but is not back yet is not asked for twice.
+//!
+//! One file: a state machine of two states with its thresholds, and its tests, nearly half of the lines.
 
 /// Share of the time somebody stalled on memory since the last look, in percent: from here on it is pressure.
 const STALL_PERCENT: f64 = 5.0;

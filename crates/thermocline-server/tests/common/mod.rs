@@ -1,6 +1,8 @@
 //! Starting servers (ours, and Debian's memcached where it is installed) and talking to them line by line.
 #![allow(dead_code)]
 
+pub mod served;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,8 @@
 //! Resumable after any item. Between calls nothing is pinned; the segment's state (Draining) keeps
 //! writers from changing items in place, so what was gathered stays true but for items that vanish or
 //! move on, and every step compares places in the index again.
+//!
+//! One file: the three phases and what becomes of an item in each share one gathered entry.
 
 use super::{Books, Gone};
 use crate::compress::{Press, Way};
