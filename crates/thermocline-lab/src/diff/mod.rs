@@ -8,7 +8,7 @@ mod side;
 mod weight;
 
 pub use fields::{differences, Difference, Reading};
-pub use side::Side;
+pub use side::{FieldMap, Side};
 pub use weight::weight;
 
 use anyhow::Result;

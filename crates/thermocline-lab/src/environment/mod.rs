@@ -66,6 +66,9 @@ pub fn record(root: &Root, about: &About) -> EnvironmentLine {
     }
 }
 
+/// What a workload says of one draw of it: another seed is no other environment.
+const OF_THE_DRAW: [&str; 3] = ["seed", "lz4_ratio", "zstd_ratio"];
+
 /// Every resolved property of the workload and what it said of its draw.
 fn workload(about: &About) -> Fields {
     let mut fields = Fields::default();
@@ -76,7 +79,11 @@ fn workload(about: &About) -> Fields {
     }
     for (key, value) in &about.facts {
         if let Some(key) = key.strip_prefix("workload.") {
-            fields.value(&format!("resolved.{key}"), value.clone());
+            let name = format!("resolved.{key}");
+            match OF_THE_DRAW.contains(&key) {
+                true => fields.moment(&name, Ok(value.clone())),
+                false => fields.value(&name, value.clone()),
+            }
         }
     }
     if fields.is_empty() {

@@ -62,7 +62,7 @@ pub fn pairs<'a>(compares: &'a [Compare], cells: &'a [Cell<'a>]) -> (Vec<Pair<'a
     for compare in compares {
         let first = cells.first().map_or("", |cell| cell.arm.as_str());
         let baseline = compare.baseline.as_deref().unwrap_or(first);
-        if !cells.iter().any(|cell| cell.arm == baseline) {
+        if !cells.iter().any(|cell| is_named(&cell.arm, baseline)) {
             missing.push(format!(
                 "{}: no point of the baseline `{baseline}`",
                 compare.metric
@@ -70,17 +70,19 @@ pub fn pairs<'a>(compares: &'a [Compare], cells: &'a [Cell<'a>]) -> (Vec<Pair<'a
             continue;
         }
         for arm in compare.arms.iter().flatten() {
-            if !cells.iter().any(|cell| cell.arm == *arm) {
+            if !cells.iter().any(|cell| is_named(&cell.arm, arm)) {
                 missing.push(format!("{}: no point of the arm `{arm}`", compare.metric));
             }
         }
         let wanted = |arm: &str| match &compare.arms {
-            Some(arms) => arms.iter().any(|name| name == arm),
+            Some(arms) => arms.iter().any(|name| is_named(arm, name)),
             None => true,
         };
-        for candidate in cells.iter().filter(|c| c.arm != baseline && wanted(&c.arm)) {
+        let candidate = |c: &&Cell<'_>| !is_named(&c.arm, baseline) && wanted(&c.arm);
+        for candidate in cells.iter().filter(candidate) {
             let at_equal = cells.iter().find(|c| {
-                c.arm == baseline && compare_settings(&c.setting, &candidate.setting).is_eq()
+                is_named(&c.arm, baseline)
+                    && compare_settings(&c.setting, &candidate.setting).is_eq()
             });
             match at_equal {
                 Some(cell) => pairs.push(Pair {
@@ -100,6 +102,16 @@ pub fn pairs<'a>(compares: &'a [Compare], cells: &'a [Cell<'a>]) -> (Vec<Pair<'a
         }
     }
     (pairs, missing)
+}
+
+/// Whether an arm has just these parts, `page_mode=base, extent_use=team`, in whatever order they are written.
+fn is_named(arm: &str, name: &str) -> bool {
+    let parts = |text: &str| {
+        let mut parts: Vec<String> = text.split(", ").map(String::from).collect();
+        parts.sort_unstable();
+        parts
+    };
+    arm == name || parts(arm) == parts(name)
 }
 
 /// Computes all pairs, family by family. `looks` is the number of looks of a group-sequential plan.
@@ -235,6 +247,23 @@ mod tests {
         assert_eq!(rows[0].judgement.family, 2);
         assert!(rows[0].holm_p >= rows[0].comparison.p());
         assert!(rows[0].paired.is_none(), "equal steps have no variance");
+    }
+
+    #[test]
+    fn a_baseline_is_its_parts_in_any_order() {
+        let results = results(&[("a=1, b=2", &[1.0, 2.0]), ("a=2, b=2", &[3.0, 4.0])]);
+        let plan = Plan::read(
+            "[[compare]]\nmetric=\"ops_per_s\"\nbaseline=\"b=2, a=1\"\narms=[\"b=2, a=2\"]",
+        )
+        .unwrap();
+        let cells = cells(&results, &plan);
+        let (pairs, missing) = pairs(&plan.compares, &cells);
+        assert!(missing.is_empty(), "{missing:?}");
+        assert_eq!(
+            (pairs.len(), pairs[0].candidate.arm.as_str()),
+            (1, "a=2, b=2")
+        );
+        assert!(!is_named("a=1, b=2", "a=1"));
     }
 
     #[test]

@@ -216,20 +216,25 @@ fn environments(results: &Results) -> Vec<Finding> {
         0 => vec![warn("No environment was recorded with these points: nobody can say what they were measured on.".into())],
         1 => vec![note(format!("One environment for all points: {}.", short(used[0])))],
         n => vec![note(format!(
-            "{n} environments over the points ({}); what differs is listed below.",
-            used.iter().map(|hash| short(hash)).collect::<Vec<_>>().join(", ")
+            "{n} environments over the points; what differs between them is listed at the end."
         ))],
     }
 }
 
-/// The points' own warnings, each once with its count.
+/// The points' own warnings, each kind once with its count.
 fn own_warnings(results: &Results) -> Vec<Finding> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    // Warnings that differ in their numbers only are one.
+    let kind = |text: &str| text.replace(|c: char| c.is_ascii_digit() || "+-.".contains(c), "");
+    let mut kinds: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for warning in results.points.iter().flat_map(|point| &point.warnings) {
-        *counts.entry(warning).or_default() += 1;
+        kinds.entry(kind(warning)).or_default().push(warning);
     }
-    counts
-        .into_iter()
-        .map(|(text, count)| warn(format!("{count} points warn: {text}")))
-        .collect()
+    let finding = |texts: Vec<&str>| {
+        let (first, count) = (texts[0], texts.len());
+        match texts.iter().all(|text| *text == first) {
+            true => warn(format!("{count} points warn: {first}")),
+            false => warn(format!("{count} points warn, for example: {first}")),
+        }
+    };
+    kinds.into_values().map(finding).collect()
 }

@@ -6,9 +6,11 @@ use super::checks::Finding;
 use super::document::{number, text, Block, Document, Sheet, Tone};
 use super::figures::{self, p_value, percent, spoken, Scale};
 use super::plan::ALPHA;
-use crate::diff;
-use crate::point::{PointLine, Results, Status};
+use crate::diff::{self, Reading};
+use crate::point::{EnvironmentLine, PointLine, Results, Status};
 use crate::stats::{self, Interval, Sample, Undefined, Verdict};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Metrics shown for every arm, beside those that are compared.
 const ALSO_SHOWN: &[&str] = &[
@@ -27,6 +29,10 @@ const ALSO_SHOWN: &[&str] = &[
 const POINTS_SHOWN: usize = 2000;
 /// Environment fields listed when environments differ.
 const FIELDS_SHOWN: usize = 40;
+/// Values of one such field that are shown.
+const VALUES_SHOWN: usize = 4;
+/// How weighty a difference must be to be listed, of 100.
+const WEIGHT_SHOWN: f64 = 15.0;
 /// An effect to plan for when the experiment names none, percent.
 const EFFECT_PLANNED: f64 = 2.0;
 
@@ -419,38 +425,63 @@ fn details(rows: &[Row]) -> Sheet {
     sheet
 }
 
-/// Fields that differ between the first environment and the others.
+/// Each field that differs between environments, with all its values; what the arms set stands in their names.
 fn environments(results: &Results) -> Sheet {
-    let mut sheet = Sheet::new(["field", "first", "then", "what it decides"]);
+    let mut sheet = Sheet::new(["field", "values", "what it decides"]);
     sheet.folded = Some("What differs between the environments of these points".into());
-    let Some((first, others)) = results.environments.split_first() else {
-        return sheet;
-    };
-    for other in others {
-        let flat = |line: &crate::point::EnvironmentLine| {
-            let groups = line.groups.iter();
-            groups
-                .flat_map(|(group, fields)| {
-                    let of = fields.iter();
-                    of.map(move |(field, value)| {
-                        ((group.clone(), field.clone()), diff::Reading::of(value))
-                    })
-                })
-                .collect()
+    let flat = |line: &EnvironmentLine| -> diff::FieldMap {
+        let of = |(group, fields): (&String, &BTreeMap<String, Value>)| -> Vec<_> {
+            let named =
+                |(field, value)| ((group.clone(), String::clone(field)), Reading::of(value));
+            fields.iter().map(named).collect()
         };
-        let differences = diff::differences(&flat(first), &flat(other));
-        for d in differences
-            .iter()
-            .filter(|d| d.weight >= 15.0)
-            .take(FIELDS_SHOWN)
-        {
-            sheet.row([
-                text(format!("{}/{}", d.group, d.field)),
-                text(d.a.to_string()),
-                text(d.b.to_string()),
-                text(d.why),
-            ]);
+        line.groups.iter().flat_map(of).collect()
+    };
+    let maps: Vec<diff::FieldMap> = results.environments.iter().map(flat).collect();
+    let set: BTreeSet<&String> = results
+        .run
+        .planned
+        .iter()
+        .flat_map(|p| p.params.keys())
+        .collect();
+    let mut found: Vec<diff::Difference> = Vec::new();
+    for difference in maps
+        .iter()
+        .skip(1)
+        .flat_map(|other| diff::differences(&maps[0], other))
+    {
+        let same =
+            |d: &diff::Difference| d.group == difference.group && d.field == difference.field;
+        if set.contains(&difference.field) {
+            continue;
         }
+        match found.iter_mut().find(|d| same(d)) {
+            Some(known) => known.weight = known.weight.max(difference.weight),
+            None => found.push(difference),
+        }
+    }
+    found.retain(|d| d.weight >= WEIGHT_SHOWN);
+    found.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    for d in found.iter().take(FIELDS_SHOWN) {
+        let key = (d.group.clone(), d.field.clone());
+        let values: BTreeSet<String> = maps
+            .iter()
+            .map(|map| map.get(&key).unwrap_or(&Reading::Absent).to_string())
+            .collect();
+        let shown: Vec<&str> = values
+            .iter()
+            .take(VALUES_SHOWN)
+            .map(String::as_str)
+            .collect();
+        let more = match values.len().saturating_sub(VALUES_SHOWN) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        sheet.row([
+            text(format!("{}/{}", d.group, d.field)),
+            text(shown.join("; ") + &more),
+            text(d.why),
+        ]);
     }
     sheet
 }

@@ -8,6 +8,7 @@ pub fn render(document: &Document) -> String {
     for fact in &document.facts {
         let _ = writeln!(out, "- {}", escape(fact));
     }
+    let mut pictures_named = false;
     for block in &document.blocks {
         match block {
             Block::Heading(text) => drop(writeln!(out, "\n## {}\n", escape(text))),
@@ -15,7 +16,11 @@ pub fn render(document: &Document) -> String {
             Block::Warning(text) => drop(writeln!(out, "- **{}**", escape(text))),
             Block::Note(text) => drop(writeln!(out, "- {}", escape(text))),
             Block::Table(sheet) => table(sheet, &mut out),
-            Block::Figure(_) => {}
+            Block::Figure(_) if pictures_named => {}
+            Block::Figure(_) => {
+                pictures_named = true;
+                out += "They are in report.html beside this file.\n\n";
+            }
         }
     }
     out
