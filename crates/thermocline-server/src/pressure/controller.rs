@@ -111,15 +111,17 @@ pub struct Controller {
     /// Since when it has been quiet, ms.
     quiet_since: Option<u64>,
     grew_ms: u64,
-    /// What was left at the last look, and by which measure.
-    left: Option<(&'static str, u64)>,
+    /// What others used at the last look, and by which measure.
+    others: Option<(&'static str, u64)>,
 }
 
 /// How scarce memory is by one measure.
 struct Scarcity {
     whole: u64,
     headroom: u64,
-    /// How much less it is than a look ago.
+    /// What is used that is not the cache's.
+    others: u64,
+    /// What others have taken since the last look.
     falling: u64,
     shares: Shares,
     cause: &'static str,
@@ -169,11 +171,13 @@ impl Controller {
         let headroom = scarcest.as_ref().map(|m| m.headroom);
         let (level, cause) = judge(scarcest.as_ref(), hit, stall_percent, now.alarm);
         let missing = scarcest.as_ref().map_or(0, |m| m.missing(m.falling));
+        // What a neighbour takes in a look is given back in a look, whatever it is worth.
+        let pace = scarcest.as_ref().map_or(0, |m| m.falling);
         let target = match level {
             Level::Calm => self.grown(now, bounds, stall_percent, scarcest.as_ref()),
             level => {
                 self.quiet_since = None;
-                shrunk(now, bounds, level, missing)
+                shrunk(now, bounds, level, missing, pace)
             }
         };
         Verdict {
@@ -198,13 +202,13 @@ impl Controller {
         (stalled_us as f64 * 100.0 / elapsed_us as f64).min(100.0)
     }
 
-    /// How much less is left than at the last look, by the same measure.
+    /// What others have taken since the last look, by the same measure. Our own giving back does not hide it.
     fn falling(&mut self, scarcest: Option<&Scarcity>) -> u64 {
-        let now = scarcest.map(|m| (m.cause, m.headroom));
-        let before = std::mem::replace(&mut self.left, now);
+        let now = scarcest.map(|m| (m.cause, m.others));
+        let before = std::mem::replace(&mut self.others, now);
         match (before, now) {
             (Some((cause, before)), Some((same, now))) if cause == same => {
-                before.saturating_sub(now)
+                now.saturating_sub(before)
             }
             _ => 0,
         }
@@ -242,11 +246,13 @@ impl Controller {
     }
 }
 
-/// What to have from now on under pressure: less by what is missing, but no more at once than a step.
-fn shrunk(now: &Reading, bounds: Bounds, level: Level, missing: u64) -> u64 {
+/// What to have from now on under pressure: less by what is missing, but no more at once than a step, or than `pace`
+/// where that is more (up to a critical step).
+fn shrunk(now: &Reading, bounds: Bounds, level: Level, missing: u64, pace: u64) -> u64 {
     let coming = now.charged.saturating_sub(now.budget);
     let least = (now.budget / STEP_MIN).max(EXTENT);
-    let most = most_at_once(now, level).max(least);
+    let pace = pace.min(now.budget / STEP_CRITICAL);
+    let most = most_at_once(now, level).max(least).max(pace);
     if coming >= most {
         // As much as a step is still on its way.
         return now.budget;
@@ -309,6 +315,7 @@ fn group(now: &Reading) -> Option<Scarcity> {
     Some(Scarcity {
         whole: now.limit?,
         headroom: now.limit?.saturating_sub(now.used? + promised(now)),
+        others: now.used?.saturating_sub(now.charged),
         falling: 0,
         shares: Shares {
             wanted: HEADROOM_WANTED,
@@ -323,6 +330,7 @@ fn machine(now: &Reading) -> Option<Scarcity> {
     Some(Scarcity {
         whole: now.total?,
         headroom: now.available?.saturating_sub(promised(now)),
+        others: now.total?.saturating_sub(now.available? + now.charged),
         falling: 0,
         shares: Shares {
             wanted: AVAILABLE_WANTED,
@@ -529,6 +537,43 @@ mod tests {
             (verdict.level, verdict.headroom),
             (Level::Calm, Some(512 * MIB))
         );
+    }
+
+    /// A group of 300 MiB with a cache of 192: what is left at least while a neighbour takes 180 MiB at 133 MiB/s and
+    /// memory comes back within 10 ms. `every_ms`: how often we get to look.
+    fn least_left(every_ms: u64) -> u64 {
+        let bounds = Bounds {
+            floor: 64 * MIB,
+            ceiling: 192 * MIB,
+        };
+        let (limit, mut budget, mut charged) = (300 * MIB, 192 * MIB, 192 * MIB);
+        let mut controller = Controller::default();
+        let mut least = limit;
+        for ms in 0..3_000u64 {
+            let taken = (ms.saturating_sub(500) * MIB * 133 / 1000).min(180 * MIB);
+            let used = charged + taken + 4 * MIB;
+            least = least.min(limit.saturating_sub(used));
+            if ms % every_ms == 0 {
+                let reading = Reading {
+                    budget,
+                    charged,
+                    limit: Some(limit),
+                    used: Some(used),
+                    ..group_with(ms, 0)
+                };
+                budget = controller.decide(&reading, bounds).target;
+            }
+            if ms % 10 == 0 {
+                charged = budget;
+            }
+        }
+        least
+    }
+
+    #[test]
+    fn a_steady_neighbour_is_kept_pace_with_even_by_one_who_looks_seldom() {
+        assert!(least_left(100) > 20 * MIB, "{}", least_left(100) / MIB);
+        assert!(least_left(250) > 5 * MIB, "{}", least_left(250) / MIB);
     }
 
     #[test]

@@ -231,6 +231,7 @@ impl Watcher {
             reading.gain_points = gain.map(|cost| -cost);
         }
         let verdict = self.controller.decide(&reading, bounds);
+        tracing::trace!(?reading, ?verdict, "looked");
         let unix_ms = self.cache.now_ms();
         self.pressure
             .history()

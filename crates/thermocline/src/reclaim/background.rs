@@ -17,6 +17,9 @@ const SWEEP_SHARE: f64 = 0.5;
 /// How long it rests when nothing could be done.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// Times in a row that it tries again after a rest while memory is owed to the system; then once a tick.
+const TRIES_OWING: u32 = 50;
+
 /// Passes before it looks at its other chores, which it does once a tick in any case: passes that code take seconds.
 const GO_PASSES: u32 = 1024;
 
@@ -121,30 +124,37 @@ impl Drop for Background {
 
 fn run(work: &impl Work, bell: &Bell) {
     let mut chores_at = Instant::now();
+    let mut tries = 0;
     while bell.wait() {
         work.tick();
         let (store, reclaim) = (work.store(), work.reclaim());
+        // Before the passes: a ring that comes when they are due must not find the tick used up.
+        if chores_at.elapsed() >= TICK {
+            chores(store, reclaim, bell);
+            chores_at = Instant::now();
+        }
         let mut passes = 0;
         while passes < GO_PASSES
-            && chores_at.elapsed() < TICK
+            && (passes == 0 || chores_at.elapsed() < TICK)
             && !stopping(bell)
             && !reclaim.is_full_enough(store)
             && reclaim.work(store)
         {
             passes += 1;
+            tries = 0;
         }
         warm_ahead(store, reclaim);
-        let due = chores_at.elapsed() >= TICK;
-        if due {
-            chores(store, reclaim, bell);
-            chores_at = Instant::now();
-        }
-        if passes == GO_PASSES || due && passes > 0 {
+        if passes == GO_PASSES || passes > 0 && chores_at.elapsed() >= TICK {
             bell.ring();
         } else if passes == 0 && !stopping(bell) {
             // Nothing could be done: what is waited for (pins, the bell's next reason) takes a while, and
             // writers ring with every append while room is short.
             std::thread::sleep(PAUSE);
+            if tries < TRIES_OWING && reclaim.owes(store) {
+                // Somebody waits for the memory.
+                tries += 1;
+                bell.ring();
+            }
         }
     }
 }
