@@ -315,6 +315,26 @@ fn a_flush_leaves_what_comes_after_it() {
     fails_without(NoHold, set_after_flush);
 }
 
+/// A large value takes its room before it looks at what it replaces. What it has taken before a flush must not come to
+/// lie over what another has stored after it.
+fn stream_around_a_flush() {
+    let cache = Cache::for_models();
+    let early = spawn(&cache, write_large);
+    let late = spawn(&cache, |cache| {
+        cache.flush();
+        set(cache, b"k", &[2; 4]);
+    });
+    join([early, late]);
+    let found = get(&cache, b"k").expect("one of the two");
+    assert!(found == [5; LARGE] || found == [2; 4], "{found:?}");
+}
+
+#[test]
+fn what_a_flush_has_hidden_does_not_hide_what_came_after_it() {
+    holds(stream_around_a_flush);
+    fails_without(PublishDark, stream_around_a_flush);
+}
+
 /// An append by copy rests on a value that is flushed meanwhile: it must not bring it back.
 fn copy_during_flush() {
     let cache = Cache::for_models();

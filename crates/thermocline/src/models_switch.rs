@@ -32,6 +32,8 @@ pub(crate) enum Mutant {
     MoveBlind,
     /// A publication by copy does not see that what it rests on was flushed.
     DarkIgnored,
+    /// A record that a flush has made invisible is published all the same.
+    PublishDark,
     /// The end of a load wakes nobody.
     Silent,
     /// A leader that goes away leaves its waiters waiting.

@@ -340,15 +340,6 @@ impl Store {
             })
     }
 
-    /// Whether an item of this key, in a segment of this birth, would be invisible.
-    pub(crate) fn is_dark_at(&self, birth: u64, key: &[u8]) -> bool {
-        birth <= self.flush.birth.load(Ordering::Acquire)
-            || self
-                .groups
-                .as_ref()
-                .is_some_and(|groups| groups.of(key).is_some_and(|id| groups.is_dark(id, birth)))
-    }
-
     /// The group of the item at `place`, by its key's bytes.
     fn group_at(&self, groups: &Groups, place: Place) -> Option<GroupId> {
         let item = self.item(place);

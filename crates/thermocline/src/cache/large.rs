@@ -313,11 +313,6 @@ impl Writer {
         let Body::Piece(Some(piece)) = &self.body else {
             unreachable!("a value of one piece is longer than what is gathered");
         };
-        let birth = inner.store.segments.of(piece.place).birth();
-        if inner.store.is_dark_at(birth, &self.key) {
-            // A flush came while the bytes arrived: the value is written now, so it must lie behind the mark.
-            return self.commit_anew();
-        }
         let token = inner.publish_token(piece.place, &self.fields, self.want_token);
         let expires_ms = self.fields.expires_ms;
         let stored = inner.publish_written(
@@ -327,6 +322,10 @@ impl Writer {
             expires_ms,
             self.condition,
         )?;
+        let Some(stored) = stored else {
+            // A flush came while the bytes arrived: the value is written now, so it must lie behind the mark.
+            return self.commit_anew();
+        };
         if !stored.is_stored() {
             return Ok(stored);
         }
@@ -355,6 +354,15 @@ impl Writer {
     }
 
     fn commit_chunks(&mut self) -> Result<Stored, Error> {
+        loop {
+            // None: a flush came before the head was published. The next one lies behind the mark.
+            if let Some(stored) = self.publish_chunks()? {
+                return Ok(stored);
+            }
+        }
+    }
+
+    fn publish_chunks(&mut self) -> Result<Option<Stored>, Error> {
         let inner = self.inner.clone();
         let store = &inner.store;
         let pool = self.pool();
@@ -382,7 +390,7 @@ impl Writer {
             self.fields.expires_ms,
             self.condition,
         );
-        let published = matches!(stored, Ok(Stored::Stored(_)));
+        let published = matches!(stored, Ok(Some(Stored::Stored(_))));
         if published {
             inner.note_size(self.total);
             for chunk in chunks.drain(..) {
@@ -393,10 +401,10 @@ impl Writer {
         }
         inner.end_long_write(place);
         inner.after_append();
-        Ok(match stored? {
+        Ok(stored?.map(|stored| match stored {
             Stored::Stored(_) => Stored::Stored(token),
             other => other,
-        })
+        }))
     }
 
     /// A refused `set` leaves no old value behind.

@@ -638,7 +638,8 @@ impl Inner {
         Try::Done(Stored::Stored(None))
     }
 
-    /// Publishes a record written elsewhere (the head of a large value). Gives it up if refused.
+    /// Publishes a record written elsewhere (the head of a large value). Gives it up if refused. None: a flush has
+    /// made it invisible meanwhile; it must be written anew.
     pub(crate) fn publish_written(
         self: &Arc<Inner>,
         key: &[u8],
@@ -646,7 +647,7 @@ impl Inner {
         bytes: usize,
         expires_ms: u64,
         condition: Condition,
-    ) -> Result<Stored, Error> {
+    ) -> Result<Option<Stored>, Error> {
         let hash = self.store.hash(key);
         let mut rejected = Rejected::default();
         let written = Written {
@@ -661,6 +662,11 @@ impl Inner {
             let outcome = {
                 let pin = self.store.pin();
                 let found = self.store.find_for_write(hash, key, &mut rejected);
+                // Reserved before the look, and flushed since: published, it would hide what was stored after the
+                // flush. One that comes from here on is no harm: what is stored after it turns the slot found here.
+                if self.store.is_flushed(place) && !mutant(Mutant::PublishDark) {
+                    return Ok(None);
+                }
                 let old = found.map(|found| self.old(found));
                 let refused = match &old {
                     None => refusal_of_none(condition),
@@ -690,7 +696,7 @@ impl Inner {
                     .tell(gone.cause, &gone.key, gone.value.as_deref());
             }
             match outcome {
-                Try::Done(stored) | Try::Appended(stored) => return Ok(stored),
+                Try::Done(stored) | Try::Appended(stored) => return Ok(Some(stored)),
                 Try::NoIndex if self.reclaim.make_extent(&self.store) => room += 1,
                 Try::Again => {
                     tries += 1;
