@@ -66,6 +66,7 @@ pub use loader::{LoadError, LoadOptions, Loaded, Origin};
 #[doc(hidden)]
 pub use mem::MappedFile;
 pub use policy::{Objective, ReclaimPolicy};
+pub use reclaim::limit_waits;
 pub use save::{LoadReport, SaveReport, Which};
 pub use sketch::HotKey;
 #[cfg(feature = "serde")]

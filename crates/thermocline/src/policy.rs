@@ -69,6 +69,15 @@ pub enum Pool {
     Main,
 }
 
+impl Pool {
+    pub fn other(self) -> Pool {
+        match self {
+            Pool::Probation => Pool::Main,
+            Pool::Main => Pool::Probation,
+        }
+    }
+}
+
 /// A key about to be stored that is not resident.
 #[derive(Debug, Clone, Copy)]
 pub struct Insert {

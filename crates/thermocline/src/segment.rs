@@ -313,6 +313,12 @@ impl Segments {
         self.owned.load(Ordering::Relaxed) as usize
     }
 
+    /// Bytes of segments that guards hold. Walks the table.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let held = |segment: &&Segment| segment.holds.load(Ordering::Relaxed) != 0;
+        (self.table.iter().filter(held).count() * self.bytes) as u64
+    }
+
     /// Bytes of the table itself.
     pub(crate) fn table_bytes(&self) -> u64 {
         (self.table.len() * std::mem::size_of::<Segment>()) as u64

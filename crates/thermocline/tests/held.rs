@@ -1,7 +1,8 @@
-//! Guards held for long: writes go on as long as what they hold is under the cap, and their bytes stay.
+//! Guards and half-written values kept for long: reclaim passes over the segments they keep, and writes go on as long as
+//! there are others. Their bytes stay.
 
 use std::time::Duration;
-use thermocline::{Cache, Config, Error, Guard};
+use thermocline::{Cache, Config, Error, Guard, SetOptions, Writer};
 
 const MEMORY: u64 = 64 << 20;
 /// Held by where it lies, not copied.
@@ -29,11 +30,11 @@ fn full_and_held(among: u32, every: u32) -> (Cache, Vec<(u32, Guard)>) {
 #[test]
 fn a_few_guards_stop_no_writer() {
     let (cache, guards) = full_and_held(84, 10);
-    // Three times what the cache holds: every segment that a guard holds is drained meanwhile.
+    // Three times what the cache holds: the turn of every segment that a guard holds comes meanwhile.
     for n in FULL..4 * FULL {
         cache.set(&n.to_be_bytes(), &value(n)).unwrap();
     }
-    assert!(cache.stats().condemned_bytes > 0);
+    assert!(cache.held_bytes() > 0);
     assert_eq!(cache.stats().refused_room, 0);
     for (n, guard) in &guards {
         assert!(*guard == *value(*n), "item {n}");
@@ -41,11 +42,14 @@ fn a_few_guards_stop_no_writer() {
 }
 
 #[test]
-fn at_the_cap_writes_are_refused_and_come_back_when_guards_go() {
-    let (cache, guards) = full_and_held(FULL, 5);
+fn when_all_is_held_writes_are_refused_and_come_back_when_guards_go() {
+    let (cache, mut guards) = full_and_held(FULL, 5);
     let mut refused = 0;
     for n in FULL..2 * FULL {
         match cache.set(&n.to_be_bytes(), &value(n)) {
+            Ok(()) if n % 5 == 0 => {
+                guards.extend(cache.get(&n.to_be_bytes()).map(|guard| (n, guard)))
+            }
             Ok(()) => {}
             Err(Error::NoRoom) => {
                 refused += 1;
@@ -70,5 +74,66 @@ fn at_the_cap_writes_are_refused_and_come_back_when_guards_go() {
     std::thread::sleep(Duration::from_millis(20));
     for n in 2 * FULL..3 * FULL {
         cache.set(&n.to_be_bytes(), &value(n)).unwrap();
+    }
+}
+
+/// A cache that nobody works for in the background.
+fn quiet_cache(memory: u64) -> Cache {
+    let mut config = Config::new(memory);
+    config.background = false;
+    Cache::new(config).expect("a cache")
+}
+
+fn set(cache: &Cache, number: usize, bytes: usize) {
+    let value = vec![number as u8; bytes];
+    cache
+        .set(format!("key{number}").as_bytes(), &value)
+        .unwrap_or_else(|error| panic!("set {number}: {error}: {:?}", cache.stats()));
+}
+
+/// Guards on a third of the cache, as clients that read slowly hold: twice what may be condemned.
+#[test]
+fn guards_on_a_third_of_the_cache_stop_nobody() {
+    let cache = quiet_cache(32 << 20);
+    let mut held: Vec<(usize, Guard)> = Vec::new();
+    for number in 0..1000 {
+        set(&cache, number, 40_000);
+        if number % 10 == 0 && held.len() < 80 {
+            let key = format!("key{number}");
+            held.push((number, cache.get(key.as_bytes()).expect("just stored")));
+        }
+    }
+    for number in 1000..10_000 {
+        set(&cache, number, 40_000);
+    }
+    let stats = cache.stats();
+    assert!(stats.evicted > 8000 && stats.refused_room == 0, "{stats:?}");
+    assert!(cache.held_bytes() > 8 << 20, "{}", cache.held_bytes());
+    for (number, guard) in &held {
+        assert!(guard.as_slice().iter().all(|&byte| byte == *number as u8));
+    }
+    assert_eq!(held.len(), 80);
+}
+
+/// Values of which the first bytes have come, one in each of a third of the segments.
+#[test]
+fn half_written_values_stop_nobody() {
+    let cache = quiet_cache(32 << 20);
+    let mut half: Vec<Writer> = Vec::new();
+    for number in 0..10_000 {
+        set(&cache, number, 40_000);
+        if number % 10 == 0 && half.len() < 40 {
+            let options = SetOptions::default();
+            let key = format!("half{number}");
+            let writer = cache.write(key.as_bytes(), 900_000, &options);
+            let mut writer = writer.expect("it is not too large");
+            writer.write(&[7; 100]).expect("room for the first piece");
+            half.push(writer);
+        }
+    }
+    assert_eq!(cache.stats().refused_room, 0);
+    for mut writer in half {
+        writer.write(&vec![7; writer.remaining()]).expect("room");
+        assert!(writer.commit().expect("room").is_stored());
     }
 }

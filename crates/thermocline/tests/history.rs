@@ -540,6 +540,11 @@ fn a_flush_removes_what_was_there_and_nothing_else() {
     let scene = Scene::new(roomy(seed), seed);
     let time = torture::run_time(Duration::from_millis(800));
     let events = scene.play(time, &[&registers, &registers, &registers, &flusher]);
+    assert_eq!(
+        scene.cache.stats().evicted,
+        0,
+        "of a cache that is not to evict"
+    );
     check_all(events, false);
 }
 

@@ -208,6 +208,12 @@ impl Cache {
         }
     }
 
+    /// Bytes of the cache that guards keep from being reused now: the whole segments their values lie in, each once
+    /// whoever holds it. Walks the segment table.
+    pub fn held_bytes(&self) -> u64 {
+        self.inner.store.segments.held_bytes()
+    }
+
     /// Empties every segment of which a tenth or more is dead, expired or flushed, now: for tests and quiet
     /// hours. (Reclaim does so by itself when room is wanted.) Copies what is live in them.
     pub fn sweep(&self) {

@@ -45,11 +45,11 @@ impl Reclaim {
     /// Chooses and starts the next drain. False: nothing can be drained now.
     pub(super) fn start(&self, store: &Store, books: &mut Books) -> bool {
         // A segment that a guard holds is in nobody's way, but nobody knows when it comes free.
-        let unheld =
-            |&&(id, _): &&(SegmentId, u64)| store.segment(id).holds.load(Ordering::SeqCst) == 0;
+        let unheld = |&&(id, _): &&(SegmentId, u64)| !is_held(store, id);
         let waiting = books.condemned.iter().filter(unheld).count();
         let enough = self.available(store) + waiting > self.high(store) && !self.owes(store);
-        if self.condemned_bytes() >= Reclaim::condemned_cap(store) || waiting > 0 && enough {
+        let waiting_bytes = (waiting * store.segments.bytes()) as u64;
+        if waiting_bytes >= Reclaim::condemned_cap(store) || waiting > 0 && enough {
             // Evicting more would free no sooner: wait for the pins.
             return false;
         }
@@ -59,7 +59,7 @@ impl Reclaim {
         }
         // What was sealed a moment ago can be drained two epochs later.
         let _ = store.domain.try_advance() && store.domain.try_advance();
-        let evict = self.evict.load(Ordering::Relaxed) || store.budget.excess_bytes() > 0;
+        let evict = self.evicts(store);
         if self.owes(store) {
             if store.segments.give_back_extent() {
                 return true;
@@ -79,10 +79,7 @@ impl Reclaim {
             if let Some(pool) = self.next_compressed(store, books, &facts) {
                 let hits = &store.compress.events.pool_limit_hit;
                 hits.fetch_add(1, Ordering::Relaxed);
-                let pool = self.ripe_pool(store, books, Tier::Compressed, pool);
-                return pool.is_some_and(|pool| {
-                    self.start_oldest(store, books, Tier::Compressed, pool, None)
-                });
+                return self.drain_oldest(store, books, Tier::Compressed, pool);
             }
         }
         match policy::next(store.setting(), &facts) {
@@ -92,9 +89,7 @@ impl Reclaim {
                 self.unqueue(store, books, id) && self.begin(store, books, id, mode)
             }
             _ if !evict => false,
-            Next::Drain(pool) => self
-                .ripe_pool(store, books, Tier::Hot, pool)
-                .is_some_and(|pool| self.start_oldest(store, books, Tier::Hot, pool, None)),
+            Next::Drain(pool) => self.drain_oldest(store, books, Tier::Hot, pool),
             Next::Deactivate => {
                 self.start_oldest(store, books, Tier::Hot, Pool::Main, Some(Mode::Deactivate))
             }
@@ -122,6 +117,30 @@ impl Reclaim {
         }
     }
 
+    /// Whether live items may be made to leave.
+    fn evicts(&self, store: &Store) -> bool {
+        self.evict.load(Ordering::Relaxed) || store.budget.excess_bytes() > 0
+    }
+
+    /// Drains the oldest segment of a pool, or where guards and half-written values keep all of it, of the other.
+    fn drain_oldest(&self, store: &Store, books: &mut Books, tier: Tier, pool: Pool) -> bool {
+        let Some(pool) = self.ripe_pool(store, books, tier, pool) else {
+            return false;
+        };
+        if self.start_oldest(store, books, tier, pool, None) {
+            return true;
+        }
+        let (queue, _) = books.of(tier, pool);
+        let soon = |&id: &SegmentId| !store.domain.passed(store.segment(id).sealed_epoch());
+        if queue.iter().any(soon) {
+            // Only pins are in the way: what the policy asked for can be drained in a moment.
+            return false;
+        }
+        let other = pool.other();
+        self.ripe_pool(store, books, tier, other) == Some(other)
+            && self.start_oldest(store, books, tier, other, None)
+    }
+
     /// The pool to drain under `min_ttl`: the one asked for, or the other of its tier where its oldest segment is
     /// too young; None where both are. What hot gives to the compressed tier is not evicted and may be young.
     fn ripe_pool(&self, store: &Store, books: &mut Books, tier: Tier, pool: Pool) -> Option<Pool> {
@@ -129,14 +148,10 @@ impl Reclaim {
         if demotes || store.min_ttl_ms == 0 {
             return Some(pool);
         }
-        let other = match pool {
-            Pool::Probation => Pool::Main,
-            Pool::Main => Pool::Probation,
-        };
-        let ripe = [pool, other].into_iter().find(|&pool| {
+        let ripe = [pool, pool.other()].into_iter().find(|&pool| {
             let (queue, _) = books.of(tier, pool);
-            let mut settled = queue.iter().filter(|&&id| is_settled(store, id));
-            settled.next().is_some_and(|&id| is_ripe(store, id))
+            let mut drainable = queue.iter().filter(|&&id| can_drain(store, id));
+            drainable.next().is_some_and(|&id| is_ripe(store, id))
         });
         if ripe.is_none() {
             self.too_young.store(true, Ordering::Relaxed);
@@ -144,7 +159,7 @@ impl Reclaim {
         ripe
     }
 
-    /// Drains the oldest segment of a pool that nobody is still writing in.
+    /// Drains the oldest segment of a pool that nobody is still writing in, and that no guard holds.
     pub(super) fn start_oldest(
         &self,
         store: &Store,
@@ -154,7 +169,9 @@ impl Reclaim {
         mode: Option<Mode>,
     ) -> bool {
         let (queue, _) = books.of(tier, pool);
-        let Some(id) = queue.iter().copied().find(|&id| is_settled(store, id)) else {
+        let relinks = mode == Some(Mode::Deactivate);
+        let fits = |&id: &SegmentId| can_drain(store, id) || relinks && is_settled(store, id);
+        let Some(id) = queue.iter().copied().find(fits) else {
             return false;
         };
         let mode = mode.unwrap_or(match (tier, pool) {
@@ -189,6 +206,23 @@ impl Reclaim {
         self.unqueue(store, books, sealed) && self.begin(store, books, sealed, mode)
     }
 
+    /// A drain that found no room for what lives in its segment: the segment goes back among the others, and is left
+    /// alone until room was made elsewhere.
+    pub(super) fn give_up(&self, store: &Store, books: &mut Books, id: SegmentId) {
+        let segment = store.segment(id);
+        segment.stop_drain();
+        books.given_up.push(id);
+        let (queue, bytes) = books.of(segment.tier(), segment.pool());
+        *bytes += segment.used() as u64;
+        let older = |&other: &SegmentId| store.segment(other).generation() < segment.generation();
+        let at = match segment.pool() {
+            Pool::Probation => 0,
+            Pool::Main => queue.partition_point(older),
+        };
+        queue.insert(at, id);
+        self.publish_oldest(store, books);
+    }
+
     pub(super) fn unqueue(&self, store: &Store, books: &mut Books, id: SegmentId) -> bool {
         let segment = store.segment(id);
         let (queue, bytes) = books.of(segment.tier(), segment.pool());
@@ -220,6 +254,9 @@ impl Reclaim {
         }
         let mut drain = Drain::new(id, segment.live() as u64, mode, strictness);
         drain.promise(store.promised());
+        if mode == Mode::Compact && !self.evicts(store) {
+            drain.spare_all();
+        }
         books.drain = Some(drain);
         true
     }
@@ -281,7 +318,9 @@ impl Reclaim {
             Some(groups) if birth <= any => groups.dark_bytes(id.0, birth),
             _ => 0,
         };
-        let candidates = ids.filter(|&id| is_settled(store, id)).map(|id| {
+        let stuck = |id: &SegmentId| books.given_up.contains(id);
+        let ids = ids.filter(|id| can_drain(store, *id) && !stuck(id));
+        let candidates = ids.map(|id| {
             let segment = store.segment(id);
             let gone = segment.birth() <= flushed;
             Candidate {
@@ -319,4 +358,15 @@ pub(super) fn is_settled(store: &Store, id: SegmentId) -> bool {
     // In this order: a writer pinned since before the sealing counts itself in before it unpins.
     let passed = store.domain.passed(segment.sealed_epoch()) || mutant(Mutant::NotSettled);
     passed && (segment.writers.load(Ordering::SeqCst) == 0 || mutant(Mutant::WritersIgnored))
+}
+
+/// Whether a guard holds the segment.
+pub(super) fn is_held(store: &Store, id: SegmentId) -> bool {
+    store.segment(id).holds.load(Ordering::SeqCst) != 0
+}
+
+/// Whether draining the segment would bring room: under a guard its items would be lost, and nothing come free before
+/// the guard goes.
+pub(super) fn can_drain(store: &Store, id: SegmentId) -> bool {
+    is_settled(store, id) && !is_held(store, id)
 }

@@ -101,6 +101,9 @@ pub(super) struct Drain {
     promised: Vec<bool>,
     /// Bytes kept for that reason alone.
     spared: u64,
+    /// Where a survivor finds no room it is evicted; else the drain is given up.
+    evicts: bool,
+    given_up: bool,
 }
 
 /// Records whose hashes are gathered before the index is asked: their lines are fetched meanwhile.
@@ -130,7 +133,19 @@ impl Drain {
             strictness,
             promised: Vec::new(),
             spared: 0,
+            evicts: true,
+            given_up: false,
         }
+    }
+
+    /// Nothing that lives is to leave the cache by this drain, whatever room there is.
+    pub(super) fn spare_all(&mut self) {
+        self.evicts = false;
+    }
+
+    /// A survivor found no room. What was not moved is where it was.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up
     }
 
     /// Groups of which nothing is evicted by this drain. (All promises together are half of the cache at most: there
@@ -184,12 +199,15 @@ impl Drain {
         }
     }
 
-    /// Does up to `items` items. True when the segment is empty (or relinked).
+    /// Does up to `items` items. True when the segment is empty (or relinked, or the drain is given up).
     pub(super) fn work(&mut self, store: &Store, books: &mut Books, items: usize) -> bool {
         let mut left = items;
         // The kernel's ageing and deactivation clear the accessed bit; ours takes one count off.
         let clears = self.deactivates() || store.setting().rules.classes;
         while left > 0 {
+            if self.given_up {
+                return true;
+            }
             let pin = store.pin();
             let step = left.min(BATCH);
             left -= step;
@@ -211,6 +229,9 @@ impl Drain {
                         match self.phase {
                             Phase::Relink => age_item(store, entry, clears),
                             _ => self.apply(store, books, &pin, entry),
+                        }
+                        if self.given_up {
+                            return true;
                         }
                     }
                 }
@@ -509,7 +530,7 @@ impl Drain {
         entry.what == What::Item && store.is_flushed(entry.place)
     }
 
-    /// Moves a survivor; where there is no room for it, it is evicted after all.
+    /// Moves a survivor; where there is no room for it, it is evicted after all, or the drain given up.
     fn keep(&mut self, store: &Store, books: &mut Books, pin: &Pin, entry: Entry, counter: u32) {
         let source = store.segment(self.id);
         let tier = source.tier();
@@ -549,6 +570,7 @@ impl Drain {
             },
             super::moving::Moved::Gone => {}
             super::moving::Moved::Busy => self.busy.push(entry),
+            super::moving::Moved::NoRoom if !self.evicts => self.given_up = true,
             super::moving::Moved::NoRoom => {
                 self.drop_item(store, books, pin, entry, Cause::Evicted, true)
             }

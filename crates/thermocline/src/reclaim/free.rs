@@ -42,6 +42,7 @@ impl Reclaim {
             freed = true;
         }
         if freed {
+            books.given_up.clear();
             while self.owes(store) && store.segments.give_back_extent() {}
             self.freed.notify_all();
         }

@@ -15,6 +15,7 @@ mod drain;
 mod evict_old;
 mod free;
 mod moving;
+mod patience;
 mod thin;
 mod tiers;
 mod trim;
@@ -23,11 +24,10 @@ mod warm;
 pub(crate) use background::{Background, Bell, Work};
 pub(crate) use drain::{describe, take};
 pub(crate) use moving::{promote, Version};
+pub use patience::limit_waits;
 
 use crate::compress::Press;
-use crate::config::{
-    Cause, CONDEMNED_MIN, CONDEMNED_SHARE, GUARDED_MAX, REFUSE_AFTER, SHRINK_AFTER, STALL_WAIT,
-};
+use crate::config::{Cause, CONDEMNED_MIN, CONDEMNED_SHARE, STALL_WAIT};
 use crate::groups::Groups;
 use crate::location::Place;
 use crate::metrics::Counter;
@@ -35,8 +35,9 @@ use crate::segment::{SegmentId, State};
 use crate::store::Store;
 use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use drain::Drain;
+use patience::Patience;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Items a direct pass looks at before it lets go of the lock.
 const DIRECT_ITEMS: usize = 64;
@@ -44,11 +45,6 @@ const DIRECT_ITEMS: usize = 64;
 const DIRECT_ITEMS_CODED: usize = 16;
 /// Items the background thread does in one go.
 const BACKGROUND_ITEMS: usize = 512;
-/// Work that brings nothing nearer is given up after so many times the idle limit.
-const BUSY_FACTOR: u32 = 20;
-/// Pins end by themselves, when their preempted threads run again; guards may not. So much more patience
-/// with pins.
-const PINNED_FACTOR: u32 = 10;
 /// Drains in a row that freed next to nothing before the next one is stricter by one counter.
 const FRUITLESS_MAX: u32 = 16;
 /// Segments looked at for compaction in one go.
@@ -115,6 +111,8 @@ struct Books {
     hot_frees_little: bool,
     condemned: VecDeque<(SegmentId, u64)>,
     drain: Option<Drain>,
+    /// Segments whose survivors found no room, until a segment comes free or a writer asks again.
+    given_up: Vec<SegmentId>,
     /// In team use: the segment whose dead runs are looked for.
     thin: Option<thin::Thin>,
     gone: Vec<Gone>,
@@ -164,6 +162,7 @@ impl Reclaim {
                 hot_frees_little: false,
                 condemned: VecDeque::new(),
                 drain: None,
+                given_up: Vec::new(),
                 thin: None,
                 gone: Vec::new(),
                 candidate_at: 0,
@@ -284,7 +283,7 @@ impl Reclaim {
     /// Makes room for a writer that found none. False: refused, nothing came free in time.
     /// No pin may be held.
     pub(crate) fn make_room(&self, store: &Store) -> bool {
-        let made = self.work_until(store, REFUSE_AFTER, GUARDED_MAX, |reclaim| {
+        let made = self.work_until(store, Patience::of_write(), |reclaim| {
             u64::from(reclaim.available(store) == 0)
         });
         if !made && self.too_young.load(Ordering::Relaxed) {
@@ -298,7 +297,7 @@ impl Reclaim {
         self.extents_wanted.fetch_add(1, Ordering::Relaxed);
         self.withhold(store);
         let wanted = crate::mem::EXTENT_BYTES as u64;
-        let made = self.work_until(store, REFUSE_AFTER, GUARDED_MAX, |_| {
+        let made = self.work_until(store, Patience::of_write(), |_| {
             wanted.saturating_sub(store.budget.free_bytes())
         });
         self.extents_wanted.fetch_sub(1, Ordering::Relaxed);
@@ -306,18 +305,27 @@ impl Reclaim {
         made
     }
 
-    /// Works until `missing` says 0. False: nothing could be done for `give_up_after`, or work went on for
-    /// `BUSY_FACTOR` times as long and what is missing did not become less. Where only guards stand in the way it waits
-    /// `guarded_max` at most: who waits may be the one thread that would let them go.
+    /// Works until `missing` says 0. False: the patience is at its end, or nothing can be done.
     fn work_until(
         &self,
         store: &Store,
-        give_up_after: Duration,
-        guarded_max: Duration,
+        mut patience: Patience,
+        missing: impl Fn(&Reclaim) -> u64,
+    ) -> bool {
+        let made = self.work_patiently(store, &mut patience, missing);
+        patience.settle(made);
+        made
+    }
+
+    fn work_patiently(
+        &self,
+        store: &Store,
+        patience: &mut Patience,
         missing: impl Fn(&Reclaim) -> u64,
     ) -> bool {
         let mut idle_since = None;
         let (mut least, mut nearer_at) = (u64::MAX, None);
+        lock(&self.books).given_up.clear();
         loop {
             let now_missing = missing(self);
             if now_missing == 0 {
@@ -336,24 +344,28 @@ impl Reclaim {
                 progress
             };
             let busy = *nearer_at.get_or_insert_with(Instant::now);
-            if busy.elapsed() > give_up_after * BUSY_FACTOR {
+            if busy.elapsed() > patience.busy {
                 return missing(self) == 0;
             }
-            let patience = match progress {
+            let limit = match progress {
                 Progress::Some => {
                     idle_since = None;
                     continue;
                 }
                 Progress::None => return missing(self) == 0,
-                Progress::Held => give_up_after,
-                Progress::Guarded => give_up_after.min(guarded_max),
-                Progress::Pinned => give_up_after * PINNED_FACTOR,
+                Progress::Held => patience.idle,
+                Progress::Guarded => patience.guarded,
+                Progress::Pinned => patience.pinned,
             };
-            let idle = *idle_since.get_or_insert_with(Instant::now);
-            if idle.elapsed() > patience {
+            let now = Instant::now();
+            let idle = *idle_since.get_or_insert(now);
+            if limit.is_zero() || idle.elapsed() > limit {
                 return missing(self) == 0;
             }
             self.wait_for_pins(store);
+            if !patience.has_waited(now.elapsed()) {
+                return missing(self) == 0;
+            }
         }
     }
 
@@ -399,7 +411,10 @@ impl Reclaim {
             return Progress::Some;
         };
         if drain.work(store, books, items) {
-            self.end(store, books, drain);
+            match drain.is_given_up() {
+                true => self.give_up(store, books, drain.id()),
+                false => self.end(store, books, drain),
+            }
             self.free_condemned(store, books);
         } else {
             books.drain = Some(drain);
@@ -427,6 +442,10 @@ impl Reclaim {
                 return false;
             }
             self.begin(store, &mut books, id, drain::Mode::Compact);
+            if let Some(drain) = &mut books.drain {
+                // Nobody is in need of the room.
+                drain.spare_all();
+            }
         }
         let progress = self.pass(store, &mut books, BACKGROUND_ITEMS);
         self.finish(store, books);
@@ -443,15 +462,17 @@ impl Reclaim {
             return Progress::Pinned;
         }
         let mut queued = books.queues().into_iter().flatten();
+        let mut sealed = books.queues().into_iter().flatten();
+        let guarded = !books.condemned.is_empty() || sealed.any(|&id| choose::is_held(store, id));
         // Touched ahead this moment, or kept back for the index or the ghosts: it may yet come free.
         let warming = store.segments.extents().is_warming()
             || store.index.extents().is_warming()
             || store.segments.withheld_bytes() > 0;
         let unsettled = queued.any(|&id| !choose::is_settled(store, id));
-        match (warming || unsettled, books.condemned.is_empty()) {
+        match (warming || unsettled, guarded) {
             (true, _) => Progress::Held,
-            (false, false) => Progress::Guarded,
-            (false, true) => Progress::None,
+            (false, true) => Progress::Guarded,
+            (false, false) => Progress::None,
         }
     }
 
@@ -524,7 +545,7 @@ impl Reclaim {
 
     /// Works until the budget is no longer exceeded. False: guards or pins keep too much.
     pub(crate) fn shrink(&self, store: &Store) -> bool {
-        let fits = self.work_until(store, SHRINK_AFTER, SHRINK_AFTER, |_| {
+        let fits = self.work_until(store, Patience::of_shrinking(), |_| {
             store.budget.excess_bytes()
         });
         self.withhold(store);
