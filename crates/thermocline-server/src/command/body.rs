@@ -127,6 +127,15 @@ impl Conversation {
         }
     }
 
+    /// Gives up the room of a payload that stands still; see `refuse_stream`.
+    pub fn refuse_upload(&mut self, talk: &mut Talk) {
+        if let Some(Body::Stream(stream)) = talk.body.as_deref_mut() {
+            if stream.writer.is_ok() {
+                self.refuse_stream(stream);
+            }
+        }
+    }
+
     /// Values on their way in pin too much: this one is counted down only. As after any set that is refused, the old
     /// value goes.
     fn refuse_stream(&mut self, stream: &mut Stream) {

@@ -176,7 +176,8 @@ impl Desk {
         let pool = &self.conversation.shared.pool;
         let backlog = out.send(&mut connection.stream, pool, &mut written);
         self.conversation.counters.bytes_written.add(written);
-        connection.backlog = backlog?.map(Box::new);
+        let now_s = self.conversation.now_s;
+        connection.backlog = backlog?.map(|rest| Box::new(rest.begun_at(now_s)));
         Ok(())
     }
 }

@@ -28,6 +28,12 @@ pub const SEGMENT_BYTES_MAX: u64 = 2 << 20;
 pub const LINE_EXTRA_BYTES: usize = 4 << 10;
 /// Seconds a connection may stand still while it holds part of a buffer account that is half full.
 pub const STALLED_SECONDS: u64 = 10;
+/// Seconds a reader may take over what it holds, once slow readers hold more than an eighth of memory.
+pub const SLOW_SECONDS: u32 = 2;
+/// What the writes of one turn of an event loop may wait for room, all together; then they are refused at once. A
+/// thread preempted in the middle of its work comes back after 10 to 30 ms, and a refused `set` costs the value; a
+/// client in the same loop waits no longer than this for others' writes.
+pub const TURN_WAITS: std::time::Duration = std::time::Duration::from_millis(100);
 /// How long accepting pauses when the process is out of file descriptors.
 pub const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 /// File descriptors besides client connections: listeners, epoll, wakers, logs, admin connections.

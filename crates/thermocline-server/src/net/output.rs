@@ -145,6 +145,8 @@ pub struct Backlog {
     sent: usize,
     /// The socket took no more; else it was others' turn.
     blocked: bool,
+    /// Second in which it was first left over.
+    since_s: u32,
 }
 
 enum Piece {
@@ -190,6 +192,17 @@ impl Backlog {
             Piece::Bytes(_) => 0,
         };
         self.pieces.iter().map(held).sum()
+    }
+
+    /// Second in which it was first left over.
+    pub fn since_s(&self) -> u32 {
+        self.since_s
+    }
+
+    /// Says when that was.
+    pub fn begun_at(mut self, since_s: u32) -> Backlog {
+        self.since_s = since_s;
+        self
     }
 
     /// Whether it waits for the socket, and not just for its next turn.

@@ -206,6 +206,26 @@ impl Pool {
         self.output.used.load(Relaxed) + bytes * self.loops <= self.output.limit / 4 * 3
     }
 
+    /// From how many seconds on a reader is too slow: `patience_s` while slow readers hold more than an eighth of
+    /// memory, 0 past a half; None: they hold less. `held_bytes` tells what is really held, for what is charged counts
+    /// a value once for each reader.
+    pub fn slow_from_s(&self, patience_s: u32, held_bytes: impl FnOnce() -> u64) -> Option<u32> {
+        let charged = self.held.load(Relaxed);
+        if charged <= self.held_large_max {
+            return None;
+        }
+        match charged.min(held_bytes()) {
+            much if much > 4 * self.held_large_max => Some(0),
+            some if some > self.held_large_max => Some(patience_s),
+            _ => None,
+        }
+    }
+
+    /// Whether values on their way in keep so much that none may stand still: a quarter of memory.
+    pub fn streams_are_tight(&self) -> bool {
+        self.streamed.load(Relaxed) > self.streamed_max / 2
+    }
+
     /// Whether a value on its way in may keep so much more.
     pub fn may_stream(&self, more: u64) -> bool {
         more == 0 || self.streamed.load(Relaxed) + more <= self.streamed_max
@@ -322,6 +342,26 @@ mod tests {
     }
 
     #[test]
+    fn slow_readers_get_less_time_the_more_they_hold() {
+        let pool = Pool::new(100, 64 << 20, 1 << 20, 2, None);
+        let held = Charge {
+            held: 5 << 20,
+            ..Charge::default()
+        };
+        let slow_from = |held_bytes: u64| pool.slow_from_s(2, || held_bytes);
+        pool.recharge(Charge::default(), held);
+        assert_eq!(slow_from(60 << 20), None, "others hold that");
+        pool.recharge(Charge::default(), held);
+        assert_eq!(slow_from(8 << 20), None, "it is the same value");
+        assert_eq!(slow_from(9 << 20), Some(2));
+        for _ in 0..5 {
+            pool.recharge(Charge::default(), held);
+        }
+        assert_eq!(slow_from(32 << 20), Some(2));
+        assert_eq!(slow_from(60 << 20), Some(0));
+    }
+
+    #[test]
     fn values_on_their_way_in_keep_half_of_memory_at_most() {
         let pool = Pool::new(100, 64 << 20, 1 << 20, 2, None);
         let stream = Charge {
@@ -333,6 +373,7 @@ mod tests {
             pool.recharge(Charge::default(), stream);
         }
         assert!(!pool.may_stream(1) && pool.may_stream(0));
+        assert!(pool.streams_are_tight());
         pool.recharge(stream, Charge::default());
         assert!(pool.may_stream(stream.streamed));
     }

@@ -3,16 +3,18 @@
 //! Owns: whose turn it is, and who has overstayed. What a turn consists of is in `desk`.
 //!
 //! Must hold: a connection with work left is in the `again` queue or waits for its socket:
-//! edge-triggered events will not speak of it again. Nothing here blocks.
+//! edge-triggered events will not speak of it again. Nothing here blocks, but for writes that wait for room: all of
+//! a turn together for `TURN_WAITS` at most.
 
 use super::connection::{Connection, Wanted};
 use super::desk::{Desk, Fate};
-use super::{Charge, Registry, Seen, Stream, Talk, STALLED_SECONDS};
+use super::{Charge, Registry, Seen, Stream, Talk, SLOW_SECONDS, STALLED_SECONDS, TURN_WAITS};
 use crate::command::Conversation;
 use crate::shared::{Shared, Stop};
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -121,6 +123,7 @@ impl Worker {
     }
 
     fn tick(&mut self) {
+        thermocline::limit_waits(Some(TURN_WAITS));
         let now_s = self.shared.seconds();
         if now_s != self.now_s {
             self.now_s = now_s;
@@ -221,12 +224,19 @@ impl Worker {
         }
         let charge = connection.charge(self.shared.pool.segment_bytes());
         if charge != connection.charged {
+            let holds_more = charge.held > connection.charged.held;
             self.shared.pool.recharge(connection.charged, charge);
             connection.charged = charge;
             if fate == Fate::Keep && !self.shared.pool.fits(charge) {
-                return self.shed(token);
+                return self.shed(token, "it held more than its share of buffer_pool");
+            }
+            if holds_more {
+                self.shed_slow_readers();
             }
         }
+        let Some(connection) = self.connections.get_mut(token) else {
+            return;
+        };
         let done = self.draining && connection.is_idle() && !connection.unread;
         if fate == Fate::Close || done {
             return self.close(token);
@@ -240,15 +250,40 @@ impl Worker {
         }
     }
 
-    /// Closes a connection that holds more than its share of the buffer pool.
-    fn shed(&mut self, token: usize) {
+    /// Replies that wait for slow readers keep too much of the cache: those go that have waited longest. (Other loops'
+    /// connections are theirs to close; they look at the same account.)
+    fn shed_slow_readers(&mut self) {
+        while let Some(least_s) = self.slow_from_s() {
+            let now_s = self.now_s;
+            let held = self.connections.iter().filter_map(|(token, connection)| {
+                let since_s = connection.backlog.as_ref()?.since_s();
+                let held = connection.charged.held;
+                let late = held > 0 && now_s.saturating_sub(since_s) >= least_s;
+                late.then_some((since_s, Reverse(held), token))
+            });
+            let Some((_, _, token)) = held.min() else {
+                return;
+            };
+            self.shed(token, "it read too slowly what keeps the cache's memory");
+        }
+    }
+
+    /// From how many seconds on a reader is too slow at the moment; None: slow readers hold no more than they may.
+    fn slow_from_s(&self) -> Option<u32> {
+        let held_bytes = || self.shared.cache.held_bytes();
+        self.shared.pool.slow_from_s(SLOW_SECONDS, held_bytes)
+    }
+
+    /// Closes a connection that holds too much.
+    fn shed(&mut self, token: usize, why: &str) {
         self.shared.registry.shed.fetch_add(1, Relaxed);
         if let Some(connection) = self.connections.get(token) {
             tracing::warn!(
                 peer = connection.seen.peer,
                 input_bytes = connection.charged.input,
                 output_bytes = connection.charged.output,
-                "connection closed: it held more than its share of buffer_pool"
+                held_bytes = connection.charged.held,
+                "connection closed: {why}"
             );
         }
         self.close(token);
@@ -278,6 +313,8 @@ impl Worker {
             counter(&self.shared.registry).fetch_add(1, Relaxed);
             self.close(token);
         }
+        self.shed_slow_readers();
+        self.refuse_still_uploads();
     }
 
     /// Which counter a connection is closed under, if it has been still for too long.
@@ -298,6 +335,21 @@ impl Worker {
             Some(|registry| &registry.idle_kicks)
         } else {
             None
+        }
+    }
+
+    /// Half-sent values that stand still while such values keep much of memory: their room is given up, and their
+    /// clients hear so when the rest has come.
+    fn refuse_still_uploads(&mut self) {
+        let pool = &self.shared.pool;
+        for (_, connection) in &mut self.connections {
+            let still_s = u64::from(self.now_s.saturating_sub(connection.moved_s));
+            if still_s > STALLED_SECONDS && pool.streams_are_tight() {
+                self.desk.conversation.refuse_upload(&mut connection.talk);
+                let charge = connection.charge(pool.segment_bytes());
+                pool.recharge(connection.charged, charge);
+                connection.charged = charge;
+            }
         }
     }
 
