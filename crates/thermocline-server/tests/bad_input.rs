@@ -425,6 +425,14 @@ fn an_impossible_budget_is_refused_with_the_minimum() {
 }
 
 #[test]
+fn a_budget_beyond_all_bounds_is_named_by_its_flag() {
+    let text = refused(&["memcached", "-m", "99999999999"]);
+    assert!(text.contains("-m") && text.contains("33554432"), "{text}");
+    let text = refused(&["serve", "--memory", "99999999999MiB"]);
+    assert!(!text.contains("memory_max"), "{text}");
+}
+
+#[test]
 fn a_port_in_use_is_named() {
     let server = ours(&[]);
     let place = format!("127.0.0.1:{}", server.port);

@@ -360,6 +360,12 @@ impl Config {
                 }
             ));
         }
+        if self.memory > MEMORY_CEILING {
+            return wrong(format!(
+                "memory = {} bytes is too large: at most {MEMORY_CEILING} bytes (32 TiB)",
+                self.memory
+            ));
+        }
         if self.memory_max() > MEMORY_CEILING {
             return wrong(format!(
                 "memory_max = {} bytes is too large: at most {MEMORY_CEILING} bytes (32 TiB)",
@@ -556,6 +562,7 @@ mod tests {
         config.key_size_max = None;
         config.memory_max = Some(1 << 20);
         assert!(refusal(config).contains("memory_max"));
+        assert!(refusal(Config::new(1 << 60)).contains(": memory = "));
     }
 
     #[test]

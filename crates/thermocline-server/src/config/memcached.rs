@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 /// Bytes under which the server cannot start: smaller `-m` are raised to it, for memcached takes them.
 pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
+/// The engine takes no more: 32 TiB.
+const MEGABYTES_MAX: u64 = 32 << 20;
 /// `-I` is bounded by memcached itself.
 const ITEM_BYTES: std::ops::RangeInclusive<u64> = 1024..=1 << 30;
 
@@ -281,7 +283,12 @@ impl Dialect {
         let megabytes: u64 = value
             .parse()
             .map_err(|_| format!("{value:?} is no number of megabytes"))?;
-        let bytes = megabytes.checked_mul(1 << 20).ok_or("too many megabytes")?;
+        if megabytes > MEGABYTES_MAX {
+            return Err(format!(
+                "{megabytes} are too many megabytes: at most {MEGABYTES_MAX}"
+            ));
+        }
+        let bytes = megabytes << 20;
         self.settings.memory = bytes.max(MEMORY_BYTES_MIN);
         if bytes < MEMORY_BYTES_MIN {
             let least = MEMORY_BYTES_MIN >> 20;

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const WAKER: Token = Token(usize::MAX);
+/// How often the log says that accepting pauses.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Acceptor {
     poll: Poll,
@@ -24,6 +26,8 @@ pub struct Acceptor {
     shared: Arc<Shared>,
     /// When accepting stopped, and why.
     paused: Option<(Instant, Pause)>,
+    /// When the log last told of such a pause.
+    told: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,7 @@ impl Acceptor {
             next: 0,
             shared,
             paused: None,
+            told: None,
         };
         Ok((acceptor, handle))
     }
@@ -117,11 +122,21 @@ impl Acceptor {
         registry
             .accept_stopped_us
             .fetch_add(since.elapsed().as_micros() as u64, Relaxed);
-        tracing::info!("accepting connections again");
+        tracing::debug!("accepting connections again");
         true
     }
 
     fn pause(&mut self, why: Pause) {
+        // What lasts would fill the log ten times a second; how often it happened is counted.
+        if self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
+            self.told = Some(Instant::now());
+            match why {
+                Pause::AtCap => tracing::warn!("connections_max reached: new connections wait"),
+                Pause::NoDescriptors => tracing::error!(
+                    "cannot accept: raise the limit of open files or lower connections_max"
+                ),
+            }
+        }
         self.paused = Some((Instant::now(), why));
         self.shared.registry.accept_stopped.fetch_add(1, Relaxed);
         self.shared.accept_waits(true);
@@ -132,7 +147,6 @@ impl Acceptor {
         for at in 0..self.listeners.len() {
             loop {
                 if !self.shared.settings.connections_fast && self.at_cap() {
-                    tracing::warn!("connections_max reached: new connections wait");
                     self.pause(Pause::AtCap);
                     // A connection may have closed between the look and the pause; its wake-up came too early.
                     if self.at_cap() || !self.may_go_on() {
@@ -147,7 +161,7 @@ impl Acceptor {
                             .registry
                             .out_of_descriptors
                             .fetch_add(1, Relaxed);
-                        tracing::error!(%error, "cannot accept: raise the limit of open files or lower connections_max");
+                        tracing::debug!(%error, "cannot accept");
                         return self.pause(Pause::NoDescriptors);
                     }
                     // The client was gone before we came to it: next one.
