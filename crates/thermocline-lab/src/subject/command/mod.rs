@@ -224,6 +224,15 @@ mod tests {
             None,
         );
         assert_eq!(alone.unwrap().metrics["n"], 7.0);
+        let alone = run(
+            json!({"run": "echo {how}", "with.how": "n={seed}", "metrics.n": "n=([0-9]+)"}),
+            None,
+        );
+        assert_eq!(
+            alone.unwrap().metrics["n"],
+            7.0,
+            "a parameter names what the point gives"
+        );
         for (values, said) in [
             (json!({}), "`subject.run` is missing"),
             (json!({"run": "true", "metric": {}}), "`subject.metric`"),
@@ -232,6 +241,10 @@ mod tests {
                 "did you mean `setup`",
             ),
             (json!({"run": "echo {m}", "with.n": 1}), "`{m}`"),
+            (
+                json!({"run": "echo {n}", "with.n": "{tmfps}"}),
+                "did you mean `tmpfs`",
+            ),
             (json!({"run": "true", "metrics": {"x": "x="}}), "0 groups"),
             (
                 json!({"run": "true", "metrics": {"x": "x=(["}}),

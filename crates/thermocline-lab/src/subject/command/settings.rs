@@ -59,18 +59,28 @@ impl CommandRecipe {
         Ok(recipe)
     }
 
+    /// What is given, and the parameters, in which it may be named: `how = "--memory-dir {tmpfs}"`.
+    fn names(&self, given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+        let mut names = given.clone();
+        for (name, value) in &self.parameters {
+            let filled =
+                template::fill(value, given).with_context(|| format!("`subject.with.{name}`"))?;
+            names.entry(name.clone()).or_insert(filled);
+        }
+        Ok(names)
+    }
+
     fn fill(&self, given: &BTreeMap<String, String>) -> Result<Script> {
-        let mut names = self.parameters.clone();
-        names.extend(given.clone());
+        let names = self.names(given)?;
         let fill = |what: &str, text: &String| {
             template::fill(text, &names).with_context(|| format!("`subject.{what}`"))
         };
-        let mut shown = self.parameters.clone();
-        shown.extend(
-            template::stand_ins()
-                .into_keys()
-                .map(|name| (name.clone(), format!("{{{name}}}"))),
-        );
+        let stands = template::stand_ins().into_keys();
+        let shown = self.names(
+            &stands
+                .map(|name| (name.clone(), format!("{{{name}}}")))
+                .collect(),
+        )?;
         Ok(Script {
             run: fill("run", &self.run)?,
             shown: template::fill(&self.run, &shown)?,
