@@ -9,6 +9,7 @@
 //! Must hold: a published record is counted in its segment from before its publication until it is buried.
 
 use crate::config::Group;
+use crate::models_switch::{mutant, Mutant};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::ops::Range;
 
@@ -222,6 +223,7 @@ impl Groups {
     ) -> bool {
         let since = &self.one(id).clear_since;
         match (clear, since.load(Ordering::Relaxed)) {
+            (true, _) if mutant(Mutant::ForgetNoGrace) => return true,
             (false, _) => since.store(0, Ordering::Relaxed),
             // Epochs may begin at 0, which here says "not clear".
             (true, 0) => since.store(epoch + 1, Ordering::Relaxed),

@@ -7,6 +7,8 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p thermocline --lib models::`
 
+mod groups;
+
 use crate::cache::Cache;
 use crate::models_switch::activate;
 use crate::models_switch::Mutant::{self, *};
@@ -99,9 +101,13 @@ fn reuse(cache: &Cache) {
 /// A cache whose open segment is more than half dead once `rest` was added: compaction will choose it.
 fn half_dead() -> Cache {
     let cache = Cache::for_models();
-    set(&cache, b"d", &[9; 500]);
-    assert!(cache.delete(b"d"));
+    kill_half(&cache);
     cache
+}
+
+fn kill_half(cache: &Cache) {
+    set(cache, b"d", &[9; 500]);
+    assert!(cache.delete(b"d"));
 }
 
 fn reader_during_overwrites() {

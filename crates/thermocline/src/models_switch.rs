@@ -44,6 +44,10 @@ pub(crate) enum Mutant {
     ThinNoGrace,
     /// Dead runs are given back while a guard holds their segment.
     ThinHeld,
+    /// A group is dropped while reclaim moves items.
+    DropUnlocked,
+    /// The mark of a dropped group is forgotten while readers from before are still pinned.
+    ForgetNoGrace,
 }
 
 #[cfg(shuttle)]

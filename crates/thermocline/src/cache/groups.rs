@@ -5,6 +5,7 @@ use crate::config::Cause;
 use crate::groups::Event;
 use crate::index::Cursor;
 use crate::location::Place;
+use crate::models_switch::{mutant, Mutant};
 use crate::reclaim::take;
 use crate::sync::pause;
 
@@ -59,12 +60,16 @@ impl Cache {
         let Some(id) = groups.named(prefix) else {
             return false;
         };
-        inner.reclaim.while_still(|| {
+        let raise = || {
             inner.raise_mark(|mark| {
                 groups.drop_up_to(id, mark);
                 store.refresh_marks();
             });
-        });
+        };
+        match mutant(Mutant::DropUnlocked) {
+            true => raise(),
+            false => inner.reclaim.while_still(raise),
+        }
         if let Some(bell) = &inner.bell {
             bell.ring();
         }

@@ -149,8 +149,13 @@ impl Cache {
 
     /// The same with its extents used so.
     pub(crate) fn for_models_of(extent_use: crate::config::ExtentUse) -> Cache {
+        Cache::for_models_with(|config| config.extent_use = extent_use)
+    }
+
+    /// The same with other settings.
+    pub(crate) fn for_models_with(change: impl FnOnce(&mut Config)) -> Cache {
         let mut config = Config::new(crate::config::MEMORY_MIN);
-        config.extent_use = extent_use;
+        change(&mut config);
         config.clock = crate::Clock::manual(1_800_000_000_000);
         config.threads = 1;
         config.curve = false;
