@@ -137,3 +137,25 @@ fn half_written_values_stop_nobody() {
         assert!(writer.commit().expect("room").is_stored());
     }
 }
+
+/// A value that streams in holds its own segments. Where probation has no others, main gives the room.
+#[test]
+fn a_value_larger_than_probation_is_stored() {
+    for fresh_min in [None, Some(0)] {
+        let mut config = Config::new(MEMORY);
+        config.background = false;
+        config.threads = 1;
+        config.fresh_min = fresh_min;
+        let cache = Cache::new(config).unwrap();
+        for n in 0..100_000u32 {
+            let key = n.to_be_bytes();
+            cache.set(&key, &[7; 1000]).unwrap();
+            assert!(cache.contains(&key) && cache.get(&key).is_some() && cache.get(&key).is_some());
+        }
+        let large = vec![9; MEMORY as usize / 8];
+        for n in 0..10u8 {
+            cache.set(&[n], &large).expect("an eighth is not too large");
+        }
+        assert_eq!(cache.stats().refused_room, 0);
+    }
+}
