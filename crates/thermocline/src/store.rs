@@ -36,6 +36,12 @@ use std::sync::{Arc, RwLock};
 /// segment: what is referenced more goes whole) always fit what is open and one more.
 const SMALL_SHARE: usize = 16;
 
+/// Caches of so many items and more know their mean size from one key in 16, which spares writers a shared line: 4,096
+/// resident keys, a mean within 3 % where sizes are lognormal. Of the 28 sampled keys of 441 items it is anything:
+/// 3 points of miss ratio.
+const MEAN_OF_ALL_ITEMS: f64 = 65_536.0;
+const MEAN_MASK: u64 = 15;
+
 pub(crate) struct Store {
     pub(crate) domain: &'static Domain,
     pub(crate) budget: Arc<Budget>,
@@ -98,6 +104,8 @@ pub(crate) struct Facts {
     keeps_two: AtomicBool,
     /// The cache is nearly full and has no ghost table yet.
     pub(crate) ghosts_due: AtomicBool,
+    /// The mean size is taken over keys whose hash has none of these bits: one in 16, but all of a small cache's.
+    mean_mask: AtomicU64,
 }
 
 pub(crate) const NO_MAIN: u32 = u32::MAX;
@@ -204,6 +212,7 @@ impl Store {
                 capacity_bytes: AtomicU64::new(capacity),
                 keeps_two: AtomicBool::new(config.compress != CompressMode::Off),
                 ghosts_due: AtomicBool::new(false),
+                mean_mask: AtomicU64::new(0),
             },
             groups: Groups::new(&config.groups, parts.segments.places(), cores),
             flush: Flush {
@@ -611,7 +620,7 @@ impl Store {
             self.counters.one(pin, Counter::Refaults);
         }
         self.compress.stored(hash);
-        if hash & 15 == 0 {
+        if hash & self.facts.mean_mask.load(Ordering::Relaxed) == 0 {
             self.policy.inserted(1, bytes as u64);
         }
         let oldest = self.facts.oldest_main.load(Ordering::Relaxed);
@@ -827,6 +836,9 @@ impl Store {
         let floor = self.fresh_min_bytes(0) + self.segments.bytes() as u64;
         let share_min = floor as f64 / capacity.max(1) as f64;
         self.policy.steering().set_capacity(capacity, share_min);
+        let items = capacity as f64 / self.policy.mean_size().max(1.0);
+        let mask = u64::from(items > MEAN_OF_ALL_ITEMS) * MEAN_MASK;
+        self.facts.mean_mask.store(mask, Ordering::Relaxed);
         let wants_ghosts = self.setting().rules.ghosts_per_item > 0.0;
         let due = wants_ghosts && self.is_nearly_full() && self.ghost_bytes() == 0;
         self.facts.ghosts_due.store(due, Ordering::Relaxed);
