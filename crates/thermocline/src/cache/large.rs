@@ -313,6 +313,7 @@ impl Writer {
         let Body::Piece(Some(piece)) = &self.body else {
             unreachable!("a value of one piece is longer than what is gathered");
         };
+        let pool = inner.store.segments.of(piece.place).pool();
         let token = inner.publish_token(piece.place, &self.fields, self.want_token);
         let expires_ms = self.fields.expires_ms;
         let stored = inner.publish_written(
@@ -332,7 +333,7 @@ impl Writer {
         inner.note_size(piece.reserved);
         inner.end_long_write(piece.place);
         self.body = Body::Piece(None);
-        inner.after_append();
+        inner.after_append(pool);
         Ok(Stored::Stored(token))
     }
 
@@ -400,7 +401,7 @@ impl Writer {
             store.bury(place, bytes, 0);
         }
         inner.end_long_write(place);
-        inner.after_append();
+        inner.after_append(pool);
         Ok(stored?.map(|stored| match stored {
             Stored::Stored(_) => Stored::Stored(token),
             other => other,

@@ -20,6 +20,7 @@ use crate::location::Place;
 use crate::mem::Pin;
 use crate::metrics::Counter;
 use crate::models_switch::{mutant, Mutant};
+use crate::policy::Pool;
 use crate::reclaim::{describe, Gone};
 use crate::store::{Rejected, Seen};
 use crate::sync::{pause, Ordering};
@@ -176,7 +177,7 @@ pub(crate) fn condition(mode: Mode) -> Condition {
 enum Try {
     Done(Stored),
     /// Done, at a new place.
-    Appended(Stored),
+    Appended(Stored, Pool),
     /// Another writer won, or an item is busy.
     Again,
     /// The lane has no segment.
@@ -373,9 +374,9 @@ impl Inner {
             }
             match outcome {
                 Try::Done(stored) => return Ok(stored),
-                Try::Appended(stored) => {
+                Try::Appended(stored, pool) => {
                     self.note_size(write.new.bytes);
-                    self.after_append();
+                    self.after_append(pool);
                     return Ok(stored);
                 }
                 Try::Again => {
@@ -545,7 +546,7 @@ impl Inner {
             let own = new.record.fields.token;
             own.unwrap_or_else(|| store.segments.token(place, 0))
         });
-        Try::Appended(Stored::Stored(token))
+        Try::Appended(Stored::Stored(token), pool)
     }
 
     /// Turns the key's slot to a written record. The old item is locked meanwhile, so that no overwrite
@@ -696,7 +697,7 @@ impl Inner {
                     .tell(gone.cause, &gone.key, gone.value.as_deref());
             }
             match outcome {
-                Try::Done(stored) | Try::Appended(stored) => return Ok(Some(stored)),
+                Try::Done(stored) | Try::Appended(stored, _) => return Ok(Some(stored)),
                 Try::NoIndex if self.reclaim.make_extent(&self.store) => room += 1,
                 Try::Again => {
                     tries += 1;
@@ -709,9 +710,10 @@ impl Inner {
         Err(Error::NoRoom)
     }
 
-    /// Room may be short now: a writer's share of reclaim, and a ring for the background thread.
-    pub(crate) fn after_append(&self) {
-        self.reclaim.help(&self.store);
+    /// Something was put into this pool's open segment and room may be short now: a writer's share of reclaim, and a
+    /// ring for the background thread.
+    pub(crate) fn after_append(&self, pool: Pool) {
+        self.reclaim.help(&self.store, pool);
         self.wake_if_short();
         self.tidy_curve();
     }
