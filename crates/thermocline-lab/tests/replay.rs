@@ -61,13 +61,13 @@ fn the_engine_does_what_its_policy_does_without_bytes() {
             real.writes, real.misses,
             "every miss is filled, nothing else is written"
         );
-        assert!(
-            (real.miss_ratio - simulated.miss_ratio).abs() < 0.02,
-            "{room:?}"
-        );
+        // What is wanted of any point. The moment a segment comes free depends on the other tests of this process, which
+        // pin the same epoch: a tenth of a point.
+        let off = real.miss_ratio - simulated.miss_ratio;
         let bytes_off = real.byte_miss_ratio - simulated.byte_miss_ratio;
-        println!("byte misses {:.4} more", bytes_off);
-        assert!(bytes_off.abs() < 0.08, "{room:?}: {bytes_off}");
+        println!("misses {off:+.4}, bytes missed {bytes_off:+.4}");
+        assert!(off.abs() <= 0.012, "{room:?}: {off}");
+        assert!(bytes_off.abs() <= 0.012, "{room:?}: {bytes_off}");
         assert!(real.live_share.unwrap() > 0.85 && real.refused == 0);
         assert!(real.curve.len() > 5);
     }

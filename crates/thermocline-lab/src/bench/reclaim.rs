@@ -38,6 +38,8 @@ pub struct ReclaimOptions {
 
 /// Keys that the reader asks for; new ones are numbered from here on.
 const HOT: u64 = 20_000;
+/// Longest write told apart, ns.
+const TAIL_MAX_NS: u64 = 10_000_000_000;
 /// Reads between looks at the clock.
 const BURST: u64 = 256;
 /// Value bytes where the policy's memory an item is taken: many small items.
@@ -190,7 +192,7 @@ impl Filled {
 
     /// Thread CPU of each of so many writes of new keys, ns.
     fn tails(&mut self, writes: u64) -> Result<Histogram<u64>> {
-        let mut histogram = Histogram::new(3).context("a histogram")?;
+        let mut histogram = Histogram::new_with_max(TAIL_MAX_NS, 3).context("a histogram")?;
         for _ in 0..writes {
             let number = self.new_key();
             let before = thread_cpu_ns();

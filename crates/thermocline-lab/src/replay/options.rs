@@ -72,6 +72,10 @@ pub struct HowOptions {
     /// Through the policy alone, without bytes: faster, and for caches of any size
     #[arg(long)]
     pub simulate: bool,
+    /// What a stored item outlives: a share of the cache in later inserts, or `engine` for the engine's own floor
+    /// [default: 0, as in the published figures; `engine` with --memory]
+    #[arg(long, value_parser = fresh_floor)]
+    pub fresh_floor: Option<FreshFloor>,
     /// Share of hits that write the value again
     #[arg(long, default_value_t = 0.0)]
     pub overwrite_hits: f64,
@@ -80,6 +84,34 @@ pub struct HowOptions {
     /// Seed of hashing and of what is drawn
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// For how many bytes of later inserts a stored item stays at least.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FreshFloor {
+    /// What the engine does by default: the larger of 2 % of the cache, four segments and the largest item.
+    Engine,
+    /// A share of the cache; 0 = no floor.
+    Share(f64),
+}
+
+impl std::fmt::Display for FreshFloor {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FreshFloor::Engine => out.write_str("engine"),
+            FreshFloor::Share(share) => write!(out, "{share}"),
+        }
+    }
+}
+
+fn fresh_floor(text: &str) -> Result<FreshFloor, String> {
+    if text == "engine" {
+        return Ok(FreshFloor::Engine);
+    }
+    match text.parse() {
+        Ok(share) if (0.0..=0.25).contains(&share) => Ok(FreshFloor::Share(share)),
+        _ => Err(format!("`{text}`: a share between 0 and 0.25, or `engine`")),
+    }
 }
 
 /// A capacity as it was asked for.
@@ -127,6 +159,14 @@ impl ReplayOptions {
         self.how
             .sizes
             .unwrap_or(if unit { Sizes::Unit } else { Sizes::Real })
+    }
+
+    /// The floor asked for, or what is meant without a word.
+    pub fn fresh_floor(&self) -> FreshFloor {
+        self.how.fresh_floor.unwrap_or(match self.room.memory {
+            Some(_) => FreshFloor::Engine,
+            None => FreshFloor::Share(0.0),
+        })
     }
 
     pub fn capacity(&self) -> Capacity {

@@ -46,6 +46,9 @@ pub struct Outcome {
     pub writes: u64,
     /// Share of hits that wrote the value again.
     pub overwrite_hits: f64,
+    /// What a stored item outlives: a share of the cache, or the engine's own floor.
+    #[serde(default)]
+    pub fresh_floor: String,
     /// Writes refused for want of room or for their size: such keys miss again.
     pub refused: u64,
     /// What the live curve said at the end of the run, before any other size was run.
@@ -74,7 +77,7 @@ impl Outcome {
             .fraction
             .map_or(self.capacity_bytes as f64, |share| share);
         format!(
-            "{} {} {} {} {} {} {capacity} {} {}",
+            "{} {} {} {} {} {} {capacity} {} {} {}",
             self.trace,
             self.engine,
             self.policy,
@@ -82,7 +85,8 @@ impl Outcome {
             self.sizes,
             self.simulated,
             self.segments_asked,
-            self.overwrite_hits
+            self.overwrite_hits,
+            self.fresh_floor
         )
     }
 
@@ -117,6 +121,7 @@ impl Outcome {
             rss_bytes: resident_bytes(std::process::id()),
             writes: tally.writes,
             overwrite_hits: how.overwrite_hits,
+            fresh_floor: options.fresh_floor().to_string(),
             refused: tally.refused,
             threads: how.threads,
             seed: how.seed,

@@ -12,7 +12,7 @@
 //! memory       nothing scaled, segments as the engine chooses
 //! ```
 
-use super::options::{Capacity, ReplayOptions};
+use super::options::{Capacity, FreshFloor, ReplayOptions};
 use super::Sizes;
 use crate::trace::Facts;
 use anyhow::{bail, Result};
@@ -27,6 +27,8 @@ const SEGMENT_MIN_BYTES_MODE: u64 = 16 << 10;
 pub const FOOTPRINT_MIN: u64 = 16;
 /// Largest footprint of unit items, bytes: what the engine stores as a small item, never in chunks.
 pub const FOOTPRINT_MAX: u64 = 4092;
+/// A share of a segment that is left over and does not matter.
+const LEFT_OVER_MAX: f64 = 0.002;
 /// Room in the budget beside items: tables, and index and ghosts an item.
 const TABLES_BYTES: u64 = 64 << 20;
 const BESIDE_ITEM_BYTES: u64 = 40;
@@ -189,20 +191,29 @@ impl Plan {
         config.background = options.how.threads > 1 || self.shape.is_none();
         config.policy = options.how.policy;
         config.objective = options.how.objective;
+        if let FreshFloor::Share(share) = options.fresh_floor() {
+            let room = self.shape.map_or(self.memory, |shape| {
+                shape.segment_bytes as u64 * u64::from(shape.segments)
+            });
+            config.fresh_min = Some((share * room as f64) as u64);
+        }
         config
     }
 }
 
-/// Segment and footprint bytes such that a segment holds `wanted` items, or as nearly as whole words allow.
+/// Segment and footprint bytes such that a segment holds `wanted` items, or as nearly as whole words allow, and little
+/// is left over at its end.
 fn unit_shape(wanted: u64) -> (u64, u64) {
     let mut best = (SEGMENT_MIN, FOOTPRINT_MAX);
     let mut best_off = f64::MAX;
     let mut segment = SEGMENT_MIN;
     while segment <= SEGMENT_MAX {
         let footprint = (segment / wanted / 4 * 4).clamp(FOOTPRINT_MIN, FOOTPRINT_MAX);
-        let off = (segment / footprint).abs_diff(wanted) as f64 / wanted as f64;
-        // Small segments copy less; a larger one must be nearer by a hundredth.
-        if off < best_off - 0.01 || off == 0.0 && best_off > 0.0 {
+        let holds = segment / footprint;
+        let left_over = (segment - holds * footprint) as f64 / segment as f64;
+        let off = holds.abs_diff(wanted) as f64 / wanted as f64 + left_over;
+        // Small segments copy less: a larger one must be better by a third, and what is lost matter.
+        if off < best_off * 0.67 && best_off > LEFT_OVER_MAX {
             (best, best_off) = ((segment, footprint), off);
         }
         segment *= 2;
@@ -248,6 +259,9 @@ mod tests {
             let holds = shape.segment_bytes as u64 / footprint * u64::from(shape.segments);
             let off = 1.0 - holds as f64 / items as f64;
             assert!((0.0..0.02).contains(&off), "{items}: {holds} in {shape:?}");
+            let segment = shape.segment_bytes as u64;
+            let left_over = (segment % footprint) as f64 / segment as f64;
+            assert!(left_over < 0.01, "{items}: {left_over} of {shape:?}");
             assert!(shape.segments >= 120, "{items}: {shape:?}");
         }
         assert!(Plan::of_items(0, 128).is_err());

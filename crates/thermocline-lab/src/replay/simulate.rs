@@ -2,7 +2,7 @@
 //! what the real engine must agree with.
 
 use super::drive::Tally;
-use super::options::ReplayOptions;
+use super::options::{FreshFloor, ReplayOptions};
 use super::outcome::Outcome;
 use super::plan::{Footprint, Plan};
 use crate::trace::{Facts, Request};
@@ -13,6 +13,8 @@ use thermocline::simulate::{mixed, Simulation, SimulationConfig};
 
 /// Times a run looks at how much is live.
 const LOOKS: u64 = 256;
+/// Of the engine's own fresh floor: a share of the cache.
+const FRESH_SHARE: f64 = 0.02;
 
 pub fn replay(options: &ReplayOptions, plan: &Plan, facts: &Facts) -> Result<Outcome> {
     if plan.footprint == Footprint::AsIs {
@@ -20,8 +22,17 @@ pub fn replay(options: &ReplayOptions, plan: &Plan, facts: &Facts) -> Result<Out
     }
     let how = &options.how;
     let segment = (plan.capacity / u64::from(how.segments)).max(plan.item_bytes_mean as u64);
+    let share = |part: f64| (part * plan.capacity as f64) as u64;
+    let floor = match options.fresh_floor() {
+        FreshFloor::Share(part) => share(part),
+        FreshFloor::Engine => share(FRESH_SHARE)
+            .max(4 * segment)
+            .max(plan.item_bytes_max)
+            .min(plan.capacity / 4),
+    };
     let config = SimulationConfig {
         segment_bytes: segment.max(1),
+        fresh_min_bytes: floor,
         policy: how.policy,
         objective: how.objective,
         seed: how.seed,

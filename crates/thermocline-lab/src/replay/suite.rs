@@ -241,6 +241,9 @@ fn in_child(options: &SuiteOptions, point: &Point) -> Result<Outcome> {
     command.arg(format!("--overwrite-hits={}", point.overwrite_hits));
     command.arg(format!("--threads={}", options.how.threads));
     command.arg(format!("--seed={}", options.how.seed));
+    if let Some(floor) = options.how.fresh_floor {
+        command.arg(format!("--fresh-floor={floor}"));
+    }
     command.args(["--simulate-small", "--json"]);
     if options.how.simulate && point.engine == Arm::Thermocline {
         command.arg("--simulate");
