@@ -189,7 +189,9 @@ mod tests {
             damaged > 1000 && missed * 10 > damaged * 9,
             "{missed} of {damaged}"
         );
-        assert_eq!(cache.tiers().decompress_fail, missed);
+        // The background thread, which codes anew what it copies, may meet some of them too.
+        let failed = cache.tiers().decompress_fail;
+        assert!(failed >= missed, "{failed} counted, {missed} met");
         assert!(evicted * 10 < damaged, "{evicted} of {damaged} not counted");
     }
 }
