@@ -7,7 +7,7 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p thermocline --lib models::`
 
-mod groups;
+mod group_models;
 
 use crate::cache::Cache;
 use crate::models_switch::activate;
