@@ -307,9 +307,13 @@ impl Inner {
     #[inline]
     pub(crate) fn wake_if_short(&self) {
         let calm = !self.reclaim.is_short(&self.store) && !self.flush_is_due();
+        let index = &self.store.index;
         match &self.bell {
-            Some(bell) if !calm || self.store.segments.wants_warm() => bell.ring(),
+            Some(bell) if !calm || self.store.segments.wants_warm() || index.is_untidy() => {
+                bell.ring()
+            }
             None if !calm => self.tick(),
+            None if index.is_untidy() => index.tidy(),
             _ => {}
         }
     }

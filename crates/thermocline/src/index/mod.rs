@@ -272,6 +272,17 @@ impl Index {
         self.classes.pool().is_short()
     }
 
+    /// Whether there is something for `tidy` to do. One load.
+    #[inline(always)]
+    pub(crate) fn is_untidy(&self) -> bool {
+        self.classes.pool().is_due()
+    }
+
+    /// Does what growing and shrinking units left for later: barriers, empty extents. No pin may be held.
+    pub(crate) fn tidy(&self) {
+        self.classes.pool().tidy();
+    }
+
     /// Gives wholly empty extents back. For the background thread, now and then; costs a barrier.
     pub(crate) fn trim(&self) {
         self.classes.pool().trim();

@@ -37,10 +37,11 @@ struct Books {
 /// Barriers made at once for slabs in limbo, before trying only now and then: two free them unless
 /// somebody is pinned, and each costs up to 12 us.
 const BARRIERS: u32 = 4;
-/// So many slabs retired are worth a barrier. Left to those who raise barriers for other reasons, ten times a
-/// second, a growing index of 7 M items had 6 MiB of slabs in limbo (0.8 bytes an item). One at a time, because
-/// the caller is pinned itself: a second one of its own is refused.
-const RETIRED_WORTH: usize = 2;
+/// With so many slabs retired since the last barrier for them the background thread, which is called for the first,
+/// seems not to come, and whoever retires the next raises the barrier, though that costs an insert up to 12 us. Left to
+/// those who raise barriers for other reasons, ten times a second, a growing index of 7 M items had 6 MiB of slabs in
+/// limbo (0.8 bytes an item). One at a time, because who retires is pinned: a second one of its own is refused.
+const RETIRED_OVERDUE: usize = 4;
 /// With fewer idle slabs the next extent is touched ahead.
 const IDLE_MIN: usize = 2;
 
@@ -52,6 +53,8 @@ pub(super) struct Pool {
     /// The last slab asked for was refused. A hint: the library's own atomic, not a point to schedule
     /// at in models.
     short: AtomicBool,
+    /// Slabs wait for a barrier, or idle extents for being given back. A hint like `short`.
+    due: AtomicBool,
 }
 
 impl Pool {
@@ -74,6 +77,7 @@ impl Pool {
                 retired: 0,
             }),
             short: AtomicBool::new(false),
+            due: AtomicBool::new(false),
         };
         let mut books = lock(&pool.books);
         if pool.region().bytes() < EXTENT_BYTES {
@@ -212,39 +216,74 @@ impl Pool {
         books.limbo.push(Retired { slab, class, epoch });
         books.barriers = 0;
         books.retired += 1;
-        if books.retired >= RETIRED_WORTH {
+        if books.retired >= RETIRED_OVERDUE {
             books.retired = 0;
             self.domain.try_advance();
         }
-        // Two extents' worth lying idle: the index is shrinking, not breathing.
-        if (books.free.len() + books.limbo.len()) * self.slab_bytes >= 2 * EXTENT_BYTES {
-            self.domain.try_advance();
-            self.give_back(&mut books);
+        self.due.store(true, Relaxed);
+    }
+
+    /// Two extents' worth lying idle: the index is shrinking, not breathing.
+    fn has_idle_extents(&self, books: &Books) -> bool {
+        (books.free.len() + books.limbo.len()) * self.slab_bytes >= 2 * EXTENT_BYTES
+    }
+
+    /// Whether there is something for `tidy` to do.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        self.due.load(Relaxed)
+    }
+
+    /// Makes retired slabs usable, and gives empty extents back if many lie idle. Barriers and system calls are made
+    /// without the books, which inserts may be waiting for. The caller is not pinned.
+    pub(super) fn tidy(&self) {
+        if !self.due.swap(false, Relaxed) {
+            return;
+        }
+        let _ = self.domain.try_advance() && self.domain.try_advance();
+        let mut books = lock(&self.books);
+        books.retired = 0;
+        self.ripen(&mut books);
+        if self.has_idle_extents(&books) {
+            let idle = self.take_idle_extents(&mut books);
+            drop(books);
+            self.give_back(idle);
         }
     }
 
     /// Returns wholly empty extents to the budget. Costs a barrier; called by the background thread.
     pub(super) fn trim(&self) {
-        let mut books = lock(&self.books);
-        if !books.limbo.is_empty() {
+        if !lock(&self.books).limbo.is_empty() {
             self.domain.try_advance();
         }
-        self.give_back(&mut books);
+        let mut books = lock(&self.books);
+        self.ripen(&mut books);
+        let idle = self.take_idle_extents(&mut books);
+        drop(books);
+        self.give_back(idle);
     }
 
-    fn give_back(&self, books: &mut Books) {
-        self.ripen(books);
+    /// Takes all slabs of wholly idle extents out of the books.
+    fn take_idle_extents(&self, books: &mut Books) -> Vec<ExtentId> {
         let slabs = (EXTENT_BYTES / self.slab_bytes) as u32;
         let extent_of = |slab: SlabId| slab.0 / slabs;
+        let mut idle = Vec::new();
         let mut kept: Vec<SlabId> = Vec::with_capacity(books.free.len());
         for group in books.free.chunk_by(|&a, &b| extent_of(a) == extent_of(b)) {
             if group.len() == slabs as usize {
-                self.extents.give_back(ExtentId(extent_of(group[0])));
+                idle.push(ExtentId(extent_of(group[0])));
             } else {
                 kept.extend(group);
             }
         }
         books.free = kept;
+        idle
+    }
+
+    fn give_back(&self, idle: Vec<ExtentId>) {
+        for extent in idle {
+            self.extents.give_back(extent);
+        }
     }
 }
 

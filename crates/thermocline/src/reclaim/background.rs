@@ -133,6 +133,7 @@ fn run(work: &impl Work, bell: &Bell) {
             chores(store, reclaim, bell);
             chores_at = Instant::now();
         }
+        store.index.tidy();
         let mut passes = 0;
         while passes < GO_PASSES
             && (passes == 0 || chores_at.elapsed() < TICK)
