@@ -37,7 +37,7 @@ mod verdict;
 pub use classes::{class, Classes};
 pub use duel::Duel;
 use mean::{MeanSize, Random};
-pub use next::{most_freed, next, Candidate, Next, PoolFacts, PoolSide};
+pub use next::{most_freed, next, probation_compact_share, Candidate, Next, PoolFacts, PoolSide};
 pub use origin::Origin;
 pub use setting::{Objective, ReclaimPolicy, Setting};
 pub use shadow::{Conditions, Shadow};

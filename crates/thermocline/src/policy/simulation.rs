@@ -450,7 +450,9 @@ impl Simulation {
                 expired_bytes: 0,
             })
         });
-        most_freed(candidates, self.config.segment_bytes)
+        let probation = self.queues[Pool::Probation as usize].used_bytes;
+        let share = probation_compact_share(probation, self.config.capacity_bytes);
+        most_freed(candidates, self.config.segment_bytes, share)
     }
 
     fn compact(&mut self, candidate: Candidate) {

@@ -297,6 +297,7 @@ impl Reclaim {
     /// the table at a time.
     pub(super) fn most_freed(&self, store: &Store, books: &mut Books) -> Option<Candidate> {
         let now_s = store.time.now_s();
+        let probation_bytes = books.sealed_bytes[0] + books.compressed_bytes[0];
         let queued: usize = books.queues().into_iter().map(VecDeque::len).sum();
         if queued == 0 {
             return None;
@@ -336,7 +337,9 @@ impl Reclaim {
                 },
             }
         });
-        policy::most_freed(candidates, store.segments.bytes() as u64)
+        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
+        let share = policy::probation_compact_share(probation_bytes, capacity);
+        policy::most_freed(candidates, store.segments.bytes() as u64, share)
     }
 }
 
