@@ -5,6 +5,8 @@
 //! condition nor a listener to look at: half the instructions for the calls most caches live on. Whatever
 //! is not that simple is left to the general way, which looks again from the start.
 
+use super::read::COPY_MAX;
+use super::value::{Marks, ReadSink, Want};
 use super::{Inner, Meta};
 use crate::curve::Access;
 use crate::groups::Event;
@@ -116,6 +118,79 @@ impl Inner {
         drop(pin);
         self.accessed(Access::Request, hash, stored_bytes);
         outcome
+    }
+
+    /// Reads one key of a batch into `sink` if its item is bare, and small enough to be copied. False: nothing was done
+    /// that the long way would not do again. `now_s`: the second that the access is marked with.
+    #[inline(always)]
+    pub(super) fn read_bare<S: ReadSink>(
+        &self,
+        index: usize,
+        hash: u64,
+        key: &[u8],
+        want: Want,
+        now_s: u32,
+        sink: &mut S,
+    ) -> bool {
+        let store = &self.store;
+        let due = store.flush.due_ms.load(Ordering::Relaxed);
+        if want.token || due != u64::MAX || store.idle_s != 0 {
+            return false;
+        }
+        let pin = store.pin();
+        let Some(found) = store.find(hash, key) else {
+            store.compress.missed(hash);
+            if want.count {
+                store.counters.one(&pin, Counter::Misses);
+                store.count_group(key, Event::Miss);
+            }
+            drop(pin);
+            sink.miss(index);
+            return true;
+        };
+        let place = found.slot.place();
+        if store.is_flushed(place) {
+            return false;
+        }
+        let Some(bare) = store.item(place).bare(key.len(), store.marks) else {
+            return false;
+        };
+        let bytes = bare.value_bytes();
+        if bytes > sink.copy_max().min(COPY_MAX) {
+            return false;
+        }
+        let (marks, reserved) = (bare.marks(), bare.reserved());
+        let meta = Meta {
+            value_bytes: bytes,
+            stored_bytes: reserved,
+            marks: marks.map(Marks::from_word),
+            ..Meta::default()
+        };
+        let before = sink.buffer().len();
+        sink.head(index, &meta);
+        bare.append_value(0, bytes, sink.buffer());
+        if !bare.is_still() {
+            sink.buffer().truncate(before);
+            store.counters.one(&pin, Counter::ReadRetries);
+            return false;
+        }
+        if want.mark {
+            store.index.bump(&found);
+            if let Some(next) = self.marked_at(marks, now_s) {
+                bare.try_mark(next);
+            }
+            self.sample(hash, key);
+        }
+        if want.count {
+            store.counters.one(&pin, Counter::Hits);
+            store.count_group(key, Event::Hit);
+        }
+        drop(pin);
+        if want.mark {
+            self.accessed(Access::Request, hash, reserved);
+        }
+        sink.tail(index, &meta);
+        true
     }
 
     /// Whether a bare record that is stored in any case may try `overwrite_short`: nobody is to be told of the

@@ -97,6 +97,28 @@ impl Bare<'_> {
         self.reserved().saturating_sub(self.value_at + slack)
     }
 
+    /// The marks, if the item has them. Validate afterwards.
+    #[inline(always)]
+    pub(crate) fn marks(&self) -> Option<MarkWord> {
+        let word = || self.marks_word().load(Ordering::Relaxed);
+        self.header.marked().then(|| MarkWord(word()))
+    }
+
+    /// Gives the item these marks, unless somebody else is at it: then what they do counts.
+    #[inline]
+    pub(crate) fn try_mark(&self, marks: MarkWord) {
+        if self.header.marked() && !self.header.busy() && self.try_lock() {
+            self.marks_word().store(marks.0, Ordering::Relaxed);
+            self.unlock();
+        }
+    }
+
+    /// Only of an item that has marks.
+    #[inline(always)]
+    fn marks_word(&self) -> &AtomicU32 {
+        self.item.region.u32(self.item.at + self.value_at - 4)
+    }
+
     /// Appends `bytes` of the value from its byte `from` on to `out`; validate afterwards.
     #[inline(always)]
     pub(crate) fn append_value(&self, from: usize, bytes: usize, out: &mut Vec<u8>) {
