@@ -264,9 +264,13 @@ impl Replies<'_, '_> {
                 let out = &mut self.out.bytes;
                 out.extend_from_slice(b"VALUE ");
                 out.extend_from_slice(key);
-                out.push(b' ');
-                push_u64(out, u64::from(meta.flags));
-                out.push(b' ');
+                if meta.flags == 0 {
+                    out.extend_from_slice(b" 0 ");
+                } else {
+                    out.push(b' ');
+                    push_u64(out, u64::from(meta.flags));
+                    out.push(b' ');
+                }
                 push_u64(out, meta.value_bytes as u64);
                 if *token {
                     out.push(b' ');

@@ -21,6 +21,10 @@ pub struct Limits {
 #[inline]
 pub fn parse(line: &[u8], limits: Limits) -> Result<Request<'_>, Refusal> {
     let key_size_max = limits.key_size_max;
+    // What most lines are.
+    if let Some(keys) = line.strip_prefix(b"get ") {
+        return parse_get(Words::new(keys), false, limits).map(Request::Get);
+    }
     let mut words = Words::new(line);
     let Some(command) = words.next() else {
         return Err(Refusal::BAD_LINE);
