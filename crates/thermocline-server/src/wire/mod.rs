@@ -53,8 +53,8 @@ fn blank_at(line: &[u8]) -> usize {
     let mut at = 0;
     while let Some(chunk) = line[at..].first_chunk::<8>() {
         // A byte is 0 where there was a blank; the lowest bit that is set then belongs to the first of them.
-        let bytes = u64::from_le_bytes(*chunk) ^ ONES * u64::from(b' ');
-        let zeros = bytes.wrapping_sub(ONES) & !bytes & ONES << 7;
+        let bytes = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(b' '));
+        let zeros = bytes.wrapping_sub(ONES) & !bytes & (ONES << 7);
         if zeros != 0 {
             return at + zeros.trailing_zeros() as usize / 8;
         }
