@@ -58,10 +58,12 @@ fn text(page: &Value) -> Option<String> {
     let state = match (
         number("tier_compressed_on")? > 0.0,
         page.get("filtered")?.as_bool()?,
+        page.get("held_back")?.as_bool()?,
     ) {
-        (true, true) => "on, for items with hits",
-        (true, false) => "on",
-        (false, _) => "off",
+        (true, _, true) => "on, but held back (no dictionary yet, or hardly anything compresses)",
+        (true, true, _) => "on, for items with hits",
+        (true, false, _) => "on",
+        (false, ..) => "off",
     };
     let pressure = number("tier_pressure")?;
     let (coded, plain) = (

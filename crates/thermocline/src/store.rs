@@ -100,7 +100,7 @@ pub(crate) struct Facts {
     /// Something was evicted since the start or the last growth.
     pub(crate) evicted: AtomicBool,
     pub(crate) capacity_bytes: AtomicU64,
-    /// There are records over a 16th of a segment, or drains that fill two lanes (of the compressed tier).
+    /// There are records over a 16th of a segment.
     keeps_two: AtomicBool,
     /// The cache is nearly full and has no ghost table yet.
     pub(crate) ghosts_due: AtomicBool,
@@ -171,8 +171,7 @@ impl Store {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let compress = Compress::new(config.compress, config.compress_with, config.miss_cost);
         // Held back for the first dictionary from the start: a cache may be full before anybody looks.
-        let asked = config.compress != CompressMode::Off;
-        compress.set_waits(asked && config.background && config.dictionary_bytes() > 0);
+        compress.set_waits(config.compress != CompressMode::Off && config.dictionary_bytes() > 0);
         let store = Store {
             domain: parts.domain,
             watch: Watch {
@@ -210,7 +209,7 @@ impl Store {
                 compressed_probation_segments: AtomicU32::new(0),
                 evicted: AtomicBool::new(false),
                 capacity_bytes: AtomicU64::new(capacity),
-                keeps_two: AtomicBool::new(config.compress != CompressMode::Off),
+                keeps_two: AtomicBool::new(false),
                 ghosts_due: AtomicBool::new(false),
                 mean_mask: AtomicU64::new(0),
             },
@@ -661,7 +660,15 @@ impl Store {
     /// room unused at a segment's end, or a drain's survivors go two ways.
     #[inline]
     pub(crate) fn reserve_segments(&self) -> usize {
-        1 + usize::from(self.facts.keeps_two.load(Ordering::Relaxed))
+        let large = self.facts.keeps_two.load(Ordering::Relaxed);
+        1 + usize::from(large || self.compress.is_on() || self.has_compressed())
+    }
+
+    /// Whether anything was sealed in the compressed tier.
+    fn has_compressed(&self) -> bool {
+        let facts = &self.facts;
+        let segments = |count: &AtomicU32| count.load(Ordering::Relaxed) > 0;
+        segments(&facts.compressed_main_segments) || segments(&facts.compressed_probation_segments)
     }
 
     /// A record (or a value's pieces together) of so many bytes was stored.

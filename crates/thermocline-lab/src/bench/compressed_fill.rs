@@ -26,11 +26,13 @@ pub struct Filled {
     pub decompress_fail: u64,
 }
 
-/// Fills a cache of `memory` bytes. What the process took before it was made is left out of its peak.
-pub fn fill(values: &Values, memory: u64, on: bool) -> Result<Filled> {
+/// Fills a cache of `memory` bytes. What the process took before it was made is left out of its peak. `background`:
+/// with the cache's own thread; without it what is found does not depend on how fast that is.
+pub fn fill(values: &Values, memory: u64, on: bool, background: bool) -> Result<Filled> {
     let pid = std::process::id();
     let mut config = Config::new(memory);
     config.threads = 1;
+    config.background = background;
     config.compress = match on {
         true => CompressMode::On,
         false => CompressMode::Off,

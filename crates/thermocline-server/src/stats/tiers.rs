@@ -159,6 +159,7 @@ pub fn object(tiers: &Tiers) -> Value {
         .collect();
     map.insert("mode".into(), json!(mode_name(tiers.mode)));
     map.insert("filtered".into(), json!(tiers.filtered));
+    map.insert("held_back".into(), json!(tiers.held_back));
     map.insert("hot_share".into(), json!(tiers.hot_share));
     let [off, on, filtered] = tiers.duel_costs_ns;
     map.insert(

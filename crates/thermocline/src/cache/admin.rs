@@ -327,6 +327,7 @@ impl Inner {
         MEMORY_MIN.max(8 * self.store.segments.bytes() as u64)
             + self.reserved_bytes
             + self.table_bytes
+            + self.reclaim.dictionary_bytes_max(&self.store)
     }
 
     /// Raises the mark. Under the reclaim lock, so that no old item is carried to a young segment meanwhile.

@@ -225,18 +225,10 @@ impl Inner {
         let hot = config.hot_keys.then(|| Mutex::new(HotKeys::default()));
         let hot_bytes = hot.as_ref().map_or(0, |_| HotKeys::bytes());
         let curve_bytes = if config.curve { BYTES_MAX } else { 0 };
-        let dictionary_bytes = match config.compress {
-            CompressMode::Off => 0,
-            _ => config.dictionary_bytes(),
-        };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let groups_bytes = Groups::table_bytes(config.groups.len(), segments.places(), cores);
-        let table_bytes = groups_bytes
-            + segments.table_bytes()
-            + FIXED_BYTES
-            + hot_bytes
-            + curve_bytes
-            + dictionary_bytes;
+        let table_bytes =
+            groups_bytes + segments.table_bytes() + FIXED_BYTES + hot_bytes + curve_bytes;
         let too_small = |what: &str| {
             Error::Config(format!(
                 "memory = {} bytes does not hold {what}; give more memory, or less memory_max",

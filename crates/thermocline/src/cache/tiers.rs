@@ -19,6 +19,8 @@ pub struct Tiers {
     pub on: bool,
     /// See `on`.
     pub filtered: bool,
+    /// Whether that is held back all the same: no dictionary was made yet, or hardly anything compresses.
+    pub held_back: bool,
     /// Bytes appended to segments of the hot tier, and of the compressed one.
     pub hot_used_bytes: u64,
     /// See `hot_used_bytes`.
@@ -132,6 +134,7 @@ impl Cache {
             mode: compress.mode(),
             on: way != Way::Off,
             filtered: way == Way::Filtered,
+            held_back: compress.waits(),
             hot_used_bytes,
             compressed_used_bytes,
             coded_items: sum(|it| it.items),

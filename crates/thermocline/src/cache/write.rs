@@ -366,7 +366,7 @@ impl Inner {
         mut outcome: Try,
     ) -> Result<Stored, Error> {
         let mut tries = 0;
-        let mut room = 0;
+        let (mut room, mut _claim) = (0, None);
         while room < ROOM_TRIES_MAX {
             if let Some(gone) = write.gone.take() {
                 self.store
@@ -384,8 +384,11 @@ impl Inner {
                     pause(tries);
                 }
                 Try::NoSegment if self.reclaim.make_room(&self.store) => room += 1,
-                Try::NoIndex if self.reclaim.make_extent(&self.store) => room += 1,
-                Try::NoSegment | Try::NoIndex => break,
+                Try::NoIndex => match self.reclaim.make_extent(&self.store) {
+                    Some(made) => (_claim, room) = (Some(made), room + 1),
+                    None => break,
+                },
+                Try::NoSegment => break,
             }
             outcome = self.try_store(write);
         }
@@ -657,7 +660,7 @@ impl Inner {
             expires_ms,
         };
         let mut tries = 0;
-        let mut room = 0;
+        let (mut room, mut _claim) = (0, None);
         while room < ROOM_TRIES_MAX {
             let mut gone = None;
             let outcome = {
@@ -698,12 +701,15 @@ impl Inner {
             }
             match outcome {
                 Try::Done(stored) | Try::Appended(stored, _) => return Ok(Some(stored)),
-                Try::NoIndex if self.reclaim.make_extent(&self.store) => room += 1,
+                Try::NoIndex => match self.reclaim.make_extent(&self.store) {
+                    Some(made) => (_claim, room) = (Some(made), room + 1),
+                    None => break,
+                },
                 Try::Again => {
                     tries += 1;
                     pause(tries);
                 }
-                Try::NoSegment | Try::NoIndex => break,
+                Try::NoSegment => break,
             }
         }
         self.count(Counter::RefusedRoom);

@@ -214,6 +214,21 @@ impl Tally {
         }
     }
 
+    /// Whether half of the bytes that went by lately, or more, are of a kind.
+    pub(crate) fn is_most(&self, class: Class) -> bool {
+        let total: u64 = self.rows.iter().map(|row| row.bytes).sum();
+        let own = self.rows.iter().find(|row| row.class == class);
+        own.is_some_and(|row| row.bytes * 2 >= total)
+    }
+
+    /// These kinds are served as well as can be, as if each had a dictionary of its own. Only remembered ones count.
+    pub(crate) fn settle(&mut self, classes: &[Class]) {
+        let rows = self.rows.iter_mut();
+        for row in rows.filter(|row| classes.contains(&row.class)) {
+            (row.share_at_training, row.since) = (-1.0, 0);
+        }
+    }
+
     /// The kind with most bytes that has no dictionary of its own, or one that no longer fits.
     pub(crate) fn neediest(&self) -> Option<Row> {
         let total: u64 = self.rows.iter().map(|row| row.bytes).sum();

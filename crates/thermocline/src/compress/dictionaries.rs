@@ -127,6 +127,11 @@ impl Dictionaries {
         }
     }
 
+    /// Whether there is any beside the empty one, in force or retired.
+    pub(crate) fn has_some(&self) -> bool {
+        self.with(|table| table.all().count() > 1)
+    }
+
     /// Bytes of all dictionaries and their tables.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.with(|table| table.all().map(|it| it.memory_bytes()).sum())

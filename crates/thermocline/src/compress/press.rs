@@ -62,6 +62,8 @@ pub(crate) struct Room {
     pub(crate) zstd_level: Option<i32>,
     /// All values are to be zstd's.
     pub(crate) only_zstd: bool,
+    /// It serves all kinds without one of their own.
+    pub(crate) for_all: bool,
 }
 
 pub(crate) struct Press {
@@ -189,14 +191,23 @@ impl Press {
     }
 
     /// Bytes of budget it would gather samples in: a kind needs a dictionary and none are gathered yet.
-    pub(crate) fn wants_samples(&self) -> Option<u64> {
+    pub(crate) fn wants_samples(&self, shared: &Compress) -> Option<u64> {
         let idle = !self.training && self.samples.bytes_max() == 0;
-        (idle && self.wanted.is_some()).then_some(self.cut.samples_bytes as u64)
+        let class = self.wanted.filter(|_| idle)?;
+        // Without room for what would come of them they would lie there for nothing.
+        self.place(shared, class)?;
+        Some(self.cut.samples_bytes as u64)
     }
 
     /// Whether nothing was trained yet, and nothing is being trained.
     pub(crate) fn is_first(&self) -> bool {
         self.trainings == 0
+    }
+
+    /// Whether what is set aside for dictionaries is, or is about to be, used.
+    pub(crate) fn needs_memory(&self, shared: &Compress) -> bool {
+        let gathers = self.training || self.samples.bytes_max() > 0;
+        gathers || self.wants_samples(shared).is_some() || shared.dictionaries.has_some()
     }
 
     /// Whether dictionaries may be made at all.
@@ -219,22 +230,27 @@ impl Press {
 
     /// Bytes that training takes beside the samples, if one is due; also while the first one is to come, so that a
     /// cache that has just filled need not make room for it first.
-    pub(crate) fn training_wants(&self) -> u64 {
+    pub(crate) fn training_wants(&self, shared: &Compress) -> u64 {
         let first = self.trainings == 0 && (self.wanted.is_some() || self.samples.bytes_max() > 0);
         match first && !self.training {
             true => Trained::scratch_bytes(self.cut.samples_bytes) as u64,
-            false => self.training_due().unwrap_or(0),
+            false => self.training_due(shared).unwrap_or(0),
         }
     }
 
     /// Bytes that training takes beside the samples, if one is due.
-    pub(crate) fn training_due(&self) -> Option<u64> {
+    pub(crate) fn training_due(&self, shared: &Compress) -> Option<u64> {
         let paused = self.trainings >= TRAININGS_UNPAUSED
             && self
                 .trained_at
                 .is_some_and(|at| at.elapsed() < TRAINING_PAUSE);
-        let due = !self.training && !paused && self.samples.is_ready();
+        let due = !self.training && !paused && self.is_ready(shared);
         due.then(|| Trained::scratch_bytes(self.cut.samples_bytes) as u64)
+    }
+
+    /// Whether there are samples enough, and room for what comes of them.
+    fn is_ready(&self, shared: &Compress) -> bool {
+        self.samples.is_ready() && self.place(shared, self.samples.class).is_some()
     }
 
     /// The samples, for a training that the caller does without the lock and hands to `install`.
@@ -243,21 +259,30 @@ impl Press {
         std::mem::take(&mut self.samples)
     }
 
+    /// Whether a new dictionary for `class` would serve all kinds without one of their own; None: no room for it.
+    fn place(&self, shared: &Compress, class: Option<Class>) -> Option<bool> {
+        let used = shared.dictionaries.memory_bytes();
+        let lz4 = Dictionary::lz4_memory_bytes(self.cut.dictionary_bytes);
+        // One more where it takes another's place, until that is needed no longer.
+        let may_replace = used < self.cut.tables_bytes + lz4;
+        let Some(class) = class else {
+            return may_replace.then_some(true);
+        };
+        let has_own = shared.dictionaries.with(|table| table.has_own(class));
+        if used + lz4 <= self.cut.tables_bytes || has_own && may_replace {
+            return Some(false);
+        }
+        // In a small cache one dictionary is all there is room for: it follows the kind that most bytes are of.
+        (!has_own && may_replace && self.tally.is_most(class)).then_some(true)
+    }
+
     /// Number and size for a new dictionary; None: no room for one more.
     pub(crate) fn room(&self, shared: &Compress) -> Option<Room> {
+        let for_all = self.place(shared, self.samples.class)?;
         let id = shared.dictionaries.free_id(self.youngest_id)?;
         let bytes = self.cut.dictionary_bytes;
         let used = shared.dictionaries.memory_bytes();
         let left = self.cut.tables_bytes.saturating_sub(used);
-        let lz4 = Dictionary::lz4_memory_bytes(bytes);
-        // The first one always, and one more while it takes another's place.
-        let takes_over = match self.samples.class {
-            Some(class) => shared.dictionaries.with(|table| table.has_own(class)),
-            None => true,
-        };
-        if left < lz4 && !(takes_over && used < self.cut.tables_bytes + lz4) {
-            return None;
-        }
         // Either codec's tables are made where they are used first, so long values alone make zstd's only.
         let encoder = Encoder::working_bytes(true) - Encoder::working_bytes(false);
         let asked = match self.options.codec {
@@ -277,6 +302,7 @@ impl Press {
             bytes,
             zstd_level,
             only_zstd: self.options.codec == CompressCodec::Zstd,
+            for_all,
         })
     }
 
@@ -304,7 +330,8 @@ impl Press {
         let own = trained.class.unwrap_or_default();
         if let Some(dictionary) = trained.dictionary {
             self.youngest_id = dictionary.id();
-            shared.dictionaries.install(trained.class, dictionary);
+            let class = trained.class.filter(|_| !trained.for_all);
+            shared.dictionaries.install(class, dictionary);
             shared.events.trained.fetch_add(1, Ordering::Relaxed);
             // What was refused before it may be worth it now.
             self.admission.reopen();
@@ -312,6 +339,7 @@ impl Press {
         }
         // Also where none was worth it: this kind is served as well as it can be, until it drifts.
         self.tally.trained(own);
+        self.tally.settle(&trained.settled);
         self.tally.age();
         shared.dictionaries.drop_unused();
         self.wanted = self.tally.neediest().map(|row| Some(row.class));
@@ -321,7 +349,7 @@ impl Press {
     /// it held are let go, and their bytes can be given back.
     pub(crate) fn look_around(&mut self, shared: &Compress) -> bool {
         shared.dictionaries.drop_unused();
-        if self.training || self.trainings == 0 || self.samples.is_ready() {
+        if self.training || self.trainings == 0 || self.is_ready(shared) {
             return false;
         }
         let next = self.tally.neediest().map(|row| row.class);
@@ -363,10 +391,10 @@ mod tests {
             let mut bytes = Vec::new();
             let taken = press.code(shared, key.as_bytes(), &value, true, &mut bytes);
             coded += if taken { bytes.len() } else { value.len() };
-            if press.wants_samples().is_some() {
+            if press.wants_samples(shared).is_some() {
                 press.grant_samples();
             }
-            if press.training_due().is_some() {
+            if press.training_due(shared).is_some() {
                 let room = press.room(shared);
                 let trained = Trained::from(press.take_samples(), room, shared);
                 press.install(shared, trained);
@@ -440,13 +468,15 @@ mod tests {
         };
         see(&mut press);
         assert_eq!(
-            (press.wants_samples(), press.training_due()),
+            (press.wants_samples(&shared), press.training_due(&shared)),
             (Some(640 << 10), None)
         );
         press.grant_samples();
         see(&mut press);
-        assert_eq!(press.wants_samples(), None);
-        assert!(press.training_due().is_some_and(|bytes| bytes > 1 << 20));
+        assert_eq!(press.wants_samples(&shared), None);
+        assert!(press
+            .training_due(&shared)
+            .is_some_and(|bytes| bytes > 1 << 20));
     }
 
     /// Kinds of long wordy values get zstd where it pays, short ones never.
@@ -464,10 +494,10 @@ mod tests {
         let mut coded = Vec::new();
         for n in 0..6000 {
             press.code(&shared, b"order:1", &long(n), true, &mut coded);
-            if press.wants_samples().is_some() {
+            if press.wants_samples(&shared).is_some() {
                 press.grant_samples();
             }
-            if press.training_due().is_some() {
+            if press.training_due(&shared).is_some() {
                 let room = press.room(&shared);
                 let trained = Trained::from(press.take_samples(), room, &shared);
                 press.install(&shared, trained);

@@ -20,6 +20,8 @@ pub(crate) struct Samples {
     pub(crate) class: Option<Class>,
     pub(crate) content: Vec<u8>,
     pub(crate) lengths: Vec<usize>,
+    /// The kind of each.
+    pub(crate) classes: Vec<Class>,
     /// Bytes it may hold; 0: it takes nothing.
     bytes_max: usize,
     every: u32,
@@ -55,6 +57,7 @@ impl Samples {
         }
         self.content.extend_from_slice(value);
         self.lengths.push(value.len());
+        self.classes.push(class);
     }
 
     /// Bytes it may hold; 0: it takes nothing.

@@ -145,6 +145,10 @@ impl Compress {
         let on = mode != CompressMode::Off;
         if on {
             self.in_use.store(true, Ordering::Relaxed);
+            if !self.dictionaries.has_some() {
+                // Until the next look, which knows better.
+                self.set_waits(true);
+            }
         }
         self.times_misses
             .store(on && !self.states_miss_cost, Ordering::Relaxed);

@@ -31,6 +31,11 @@ const ITEM_BYTES: usize = 40;
 pub(crate) struct Trained {
     pub(crate) class: Option<Class>,
     pub(crate) dictionary: Option<Dictionary>,
+    /// It is to serve all kinds without one of their own.
+    pub(crate) for_all: bool,
+    /// Kinds that need none of their own after this: those of which hardly a value became shorter, and the one that most
+    /// samples were of.
+    pub(crate) settled: Vec<Class>,
 }
 
 /// What a dictionary and a method make of values: bytes, and nanoseconds a value.
@@ -53,13 +58,54 @@ impl Trained {
 
     /// Trains on samples taken from a press and judges the result on those it has not seen.
     pub(crate) fn from(samples: Samples, room: Option<Room>, shared: &Compress) -> Trained {
-        let class = samples.class;
-        let dictionary = room.and_then(|room| trained(&samples, room, shared));
-        Trained { class, dictionary }
+        let mut trained = Trained {
+            class: samples.class,
+            dictionary: None,
+            for_all: room.is_some_and(|room| room.for_all),
+            settled: Vec::new(),
+        };
+        let Some(room) = room else { return trained };
+        let Some(best) = best(&samples, room) else {
+            trained.settled = samples.classes;
+            return trained;
+        };
+        if samples.class.is_none() {
+            trained.settled = settled(&best, &samples);
+        }
+        trained.dictionary = with_codec(best, &samples, room, shared);
+        trained
     }
 }
 
-fn trained(samples: &Samples, room: Room, shared: &Compress) -> Option<Dictionary> {
+/// Kinds whose unseen values a dictionary of all kinds made hardly shorter, and the one that three quarters are of.
+fn settled(dictionary: &Dictionary, samples: &Samples) -> Vec<Class> {
+    let (count, split) = samples.split();
+    let (mut encoder, mut coded, mut at) = (Encoder::new(), Vec::new(), split);
+    let mut sums: Vec<(Class, usize, usize)> = Vec::new();
+    for (&length, &class) in samples.lengths[count..]
+        .iter()
+        .zip(&samples.classes[count..])
+    {
+        let value = &samples.content[at..at + length];
+        at += length;
+        coded.clear();
+        let taken = encoder.encode(dictionary, Method::Lz4Fast, value, length, &mut coded);
+        let bytes = if taken { coded.len() } else { length };
+        match sums.iter_mut().find(|(of, ..)| *of == class) {
+            Some(sum) => (sum.1, sum.2) = (sum.1 + length, sum.2 + bytes),
+            None => sums.push((class, length, bytes)),
+        }
+    }
+    let all: usize = sums.iter().map(|(_, plain, _)| plain).sum();
+    let is_settled = |&&(_, plain, coded): &&(Class, usize, usize)| {
+        plain * 4 >= all * 3 || coded as f64 > plain as f64 * (1.0 - GAIN_MIN)
+    };
+    let kinds = sums.iter().filter(is_settled);
+    kinds.map(|&(class, ..)| class).collect()
+}
+
+/// The dictionary of which unseen values become shortest, whether or not it is worth having.
+fn best(samples: &Samples, room: Room) -> Option<Dictionary> {
     let (count, split) = samples.split();
     let (content, lengths) = (&samples.content[..split], &samples.lengths[..count]);
     let mut best: Option<(usize, Vec<u8>)> = None;
@@ -73,13 +119,21 @@ fn trained(samples: &Samples, room: Room, shared: &Compress) -> Option<Dictionar
             best = Some((judged.bytes, bytes));
         }
     }
-    let (_, bytes) = best?;
+    best.map(|(_, bytes)| Dictionary::new(room.id, &bytes))
+}
+
+/// The same with the codec that serves these values best; None: it is not worth having beside the one in force.
+fn with_codec(
+    plain: Dictionary,
+    samples: &Samples,
+    room: Room,
+    shared: &Compress,
+) -> Option<Dictionary> {
     let class = samples.class.unwrap_or_default();
     let old = shared
         .dictionaries
         .with(|table| table.current(class).clone());
     let before = judge(&old, samples, |bytes| old.method(bytes, false));
-    let plain = Dictionary::new(room.id, &bytes);
     if let Some(zstd) = with_zstd(&plain, samples, room, shared) {
         let now = judge(&zstd, samples, |bytes| match room.only_zstd {
             true => Method::Zstd(zstd.zstd_level().unwrap_or(1)),

@@ -169,7 +169,8 @@ fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
     }
     if store.index.is_short() {
         // Units overfill for want of a slab: bring an extent before a writer has to.
-        reclaim.make_extent(store);
+        let _claim = reclaim.make_extent(store);
+        store.index.extents().warm_one();
     }
     reclaim.thin_out(store);
     reclaim.mend(store);
@@ -187,7 +188,7 @@ fn warm_ahead(store: &Store, reclaim: &Reclaim) {
         if store.index.wants_warm() {
             store.index.extents().warm_one();
         }
-    } else {
+    } else if !store.index.is_short() {
         store.index.extents().drop_warm();
     }
 }

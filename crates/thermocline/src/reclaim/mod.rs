@@ -74,6 +74,7 @@ pub(crate) struct Reclaim {
     /// What compression holds for a while, and what it is short of.
     grants: Mutex<tiers::Grants>,
     grants_want: AtomicU64,
+    /// What dictionaries, their tables and the encoder may take.
     dictionary_bytes: u64,
     /// Segments of the compressed tier born before this are coded anew when room is short; 0: none are.
     recode_below: AtomicU64,
@@ -104,8 +105,10 @@ struct Books {
     press: Option<Press>,
     /// Coding may take its time: the background thread is at work.
     unhurried: bool,
-    /// Looks for which demotion was held back for the first dictionary, while items were evicted.
-    waited: u32,
+    /// Since when demotion is held back for the first dictionary while items are evicted, ms of the clock.
+    waits_since: Option<u64>,
+    /// When samples were last taken from what lies in hot, ms of the clock.
+    sampled_ms: Option<u64>,
     /// The last drain was of the hot tier, to make it smaller.
     hot_gave_last: bool,
     /// It freed less than a quarter of its segment: what was in it does not compress, or was kept.
@@ -141,8 +144,21 @@ pub(crate) enum Progress {
     Pinned,
 }
 
+/// An extent's worth of budget that is the index's to take.
+pub(crate) struct Claim<'a> {
+    reclaim: &'a Reclaim,
+    store: &'a Store,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.reclaim.extents_wanted.fetch_sub(1, Ordering::Relaxed);
+        self.reclaim.withhold(self.store);
+    }
+}
+
 impl Reclaim {
-    /// `dictionary_bytes`: what compression sets aside when it is switched on later.
+    /// `dictionary_bytes`: what compression sets aside once it has or wants a dictionary.
     pub(crate) fn new(
         evict: bool,
         background: bool,
@@ -158,7 +174,8 @@ impl Reclaim {
                 compressed_bytes: [0; 2],
                 press,
                 unhurried: false,
-                waited: 0,
+                waits_since: None,
+                sampled_ms: None,
                 hot_gave_last: false,
                 hot_frees_little: false,
                 condemned: VecDeque::new(),
@@ -303,17 +320,21 @@ impl Reclaim {
         made
     }
 
-    /// Makes an extent's worth of budget free for the index. False: refused.
-    pub(crate) fn make_extent(&self, store: &Store) -> bool {
+    /// Makes an extent's worth of budget free for the index, and keeps segments off it until the claim is dropped: else
+    /// the next segment a writer opens takes it, be it for the very record whose slot the extent was wanted for. None:
+    /// refused.
+    pub(crate) fn make_extent<'a>(&'a self, store: &'a Store) -> Option<Claim<'a>> {
         self.extents_wanted.fetch_add(1, Ordering::Relaxed);
         self.withhold(store);
+        let claim = Claim {
+            reclaim: self,
+            store,
+        };
         let wanted = crate::mem::EXTENT_BYTES as u64;
         let made = self.work_until(store, Patience::of_write(), |_| {
             wanted.saturating_sub(store.budget.free_bytes())
         });
-        self.extents_wanted.fetch_sub(1, Ordering::Relaxed);
-        self.withhold(store);
-        made
+        made.then_some(claim)
     }
 
     /// Works until `missing` says 0. False: the patience is at its end, or nothing can be done.

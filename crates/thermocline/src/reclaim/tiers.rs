@@ -11,7 +11,7 @@
 
 use super::drain::Drain;
 use super::{Books, Reclaim};
-use crate::compress::{CompressMode, Press, Trained};
+use crate::compress::{Press, Trained};
 use crate::config::{COMPRESSED_PROBATION_SHARE, HOT_SHARE};
 use crate::location::Tier;
 use crate::policy::{Pool, PoolFacts, Verdict};
@@ -26,8 +26,11 @@ const SAMPLE_FROM: u64 = 8;
 const SAMPLED_SEGMENTS: usize = 16;
 /// So many items of each.
 const SAMPLED_ITEMS: usize = 320;
-/// Looks, ten a second, for which demotion is held back for the first dictionary once the cache evicts.
-const WAIT_LOOKS: u32 = 20;
+/// How long demotion is held back for the first dictionary once the cache evicts. By the clock: the background thread
+/// looks as often as writers ring, and twenty looks were over long before a busy machine had trained anything.
+const WAIT_MS: u64 = 2_000;
+/// Between two looks for samples in hot, where one did not bring enough: each codes up to 5,000 values.
+const SAMPLE_PAUSE_MS: u64 = 1_000;
 /// What is coded to this share brings nothing: demotion is held back until it is less than `SHARE_WORTH`.
 const SHARE_POOR: f64 = 0.97;
 const SHARE_WORTH: f64 = 0.9;
@@ -35,7 +38,8 @@ const SHARE_WORTH: f64 = 0.9;
 /// Bytes of the budget that compression holds for a while, beside what is set aside for it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Grants {
-    /// What is set aside for dictionaries, where that was not done when the cache was made.
+    /// What is set aside for dictionaries, their tables and the encoder. Nothing where none serves: values that do not
+    /// compress pay for nothing.
     fixed: u64,
     samples: u64,
     training: u64,
@@ -99,23 +103,25 @@ impl Reclaim {
         let mut due = false;
         {
             let mut books = lock(&self.books);
-            let mut waited = books.waited;
-            let Some(press) = &mut books.press else {
-                drop(books);
-                return self.make_press(store, &mut grants);
-            };
-            let waits = waits(store, press, &mut waited);
-            shared.set_waits(self.background && waits);
+            let mut waits_since = books.waits_since;
+            let press = books
+                .press
+                .get_or_insert_with(|| Press::new(self.dictionary_bytes, shared.options));
+            shared.set_waits(waits(store, press, &mut waits_since));
             if press.look_around(shared) {
                 wanted.samples = 0;
             }
-            if let Some(bytes) = press.wants_samples() {
+            wanted.fixed = match press.needs_memory(shared) {
+                true => self.dictionary_bytes,
+                false => 0,
+            };
+            if let Some(bytes) = press.wants_samples(shared) {
                 wanted.samples = bytes;
             }
-            wanted.training = press.training_wants();
+            wanted.training = press.training_wants(shared);
             wanted.beyond = press.beyond_bytes(shared);
-            due |= press.training_due().is_some();
-            books.waited = waited;
+            due |= press.training_due(shared).is_some();
+            books.waits_since = waits_since;
         }
         if !self.charge_grants(store, &mut grants, wanted) {
             return;
@@ -124,14 +130,14 @@ impl Reclaim {
         let Some(press) = &mut books.press else {
             return;
         };
-        if press.wants_samples().is_some() {
+        if press.wants_samples(shared).is_some() {
             press.grant_samples();
         }
         self.sample_hot(store, &mut books);
         let Some(press) = &mut books.press else {
             return;
         };
-        let due = due || press.is_first() && press.training_due().is_some();
+        let due = due || press.is_first() && press.training_due(shared).is_some();
         if !due {
             return;
         }
@@ -155,7 +161,10 @@ impl Reclaim {
             }
             let Some(press) = &books.press else { return };
             let less = Grants {
-                fixed: grants.fixed,
+                fixed: match press.needs_memory(shared) {
+                    true => grants.fixed,
+                    false => 0,
+                },
                 beyond: press.beyond_bytes(shared),
                 ..Grants::default()
             };
@@ -172,9 +181,14 @@ impl Reclaim {
         self.queue_sealed(store, books);
         let wanted = books.press.as_ref().is_some_and(Press::wants_first);
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
-        if !wanted || books.sealed_bytes.iter().sum::<u64>() < capacity / SAMPLE_FROM {
+        let now_ms = store.time.now_ms();
+        let recent = books
+            .sampled_ms
+            .is_some_and(|at| now_ms.saturating_sub(at) < SAMPLE_PAUSE_MS);
+        if !wanted || recent || books.sealed_bytes.iter().sum::<u64>() < capacity / SAMPLE_FROM {
             return;
         }
+        books.sampled_ms = Some(now_ms);
         // Without traffic nobody else moves the epoch on.
         let _ = store.domain.try_advance() && store.domain.try_advance();
         let settled = |id: &SegmentId| super::choose::is_settled(store, *id);
@@ -216,16 +230,11 @@ impl Reclaim {
         press.map_or(Vec::new(), |press| press.kinds(&store.compress))
     }
 
-    /// Compression was switched on while the cache ran: pays for what it sets aside, and begins.
-    fn make_press(&self, store: &Store, grants: &mut Grants) {
-        let wanted = Grants {
-            fixed: self.dictionary_bytes,
-            ..*grants
-        };
-        let wants = store.compress.mode() != CompressMode::Off;
-        if wants && self.charge_grants(store, grants, wanted) {
-            let press = Press::new(self.dictionary_bytes, store.compress.options);
-            lock(&self.books).press = Some(press);
+    /// What compression sets aside for dictionaries once it has one, bytes; 0 where it was never on.
+    pub(crate) fn dictionary_bytes_max(&self, store: &Store) -> u64 {
+        match store.compress.is_in_use() {
+            true => self.dictionary_bytes,
+            false => 0,
         }
     }
 
@@ -280,11 +289,15 @@ impl Reclaim {
 
 /// Whether demotion is held back: until the first dictionary is there or is known to bring nothing (for two seconds
 /// of evicting at most), and while hardly anything compresses and hardly anything lies coded.
-fn waits(store: &Store, press: &Press, waited: &mut u32) -> bool {
+fn waits(store: &Store, press: &Press, since: &mut Option<u64>) -> bool {
     let shared = &store.compress;
     if press.is_first() {
-        *waited += u32::from(store.facts.evicted.load(Ordering::Relaxed));
-        return press.has_memory() && *waited < WAIT_LOOKS;
+        let now_ms = store.time.now_ms();
+        if store.facts.evicted.load(Ordering::Relaxed) {
+            since.get_or_insert(now_ms);
+        }
+        let over = since.is_some_and(|since| now_ms.saturating_sub(since) >= WAIT_MS);
+        return press.has_memory() && !over;
     }
     let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
     let coded_from = shared.dictionaries.plain_bytes();
