@@ -37,8 +37,9 @@ impl Gauge {
     pub(crate) fn look(&mut self, now_ms: u64, seen: Seen) -> (u8, bool) {
         let last = std::mem::replace(&mut self.last, seen);
         let demoted = seen.demoted > last.demoted;
-        let evicted = seen.evicted - last.evicted;
-        let refaults = seen.refaults - last.refaults;
+        // Without a background thread several writers look: one that counted earlier may come later.
+        let evicted = seen.evicted.saturating_sub(last.evicted);
+        let refaults = seen.refaults.saturating_sub(last.refaults);
         let warns = demoted && self.is_quiet(now_ms);
         let reached = [
             (1, demoted),
