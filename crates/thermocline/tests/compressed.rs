@@ -418,8 +418,9 @@ fn compression_is_switched_while_the_cache_runs() {
     fill(&cache, from, keys, &SetOptions::default());
     let tiers = cache.tiers();
     assert_eq!((tiers.demoted, tiers.on), (demoted, false));
+    // But for those in open segments, one of each lane and of the background thread: they are not drained.
     assert!(
-        tiers.coded_items * 10 < coded,
+        tiers.coded_items * 4 < coded,
         "{} of {coded} are left",
         tiers.coded_items
     );
@@ -448,7 +449,7 @@ fn what_has_lain_compressed_for_long_can_be_trimmed() {
     let rest = cache.trim_compressed(Duration::from_secs(60), u64::MAX);
     assert!(rest.segments > 0);
     // Open segments are not drained: a few items may be left.
-    assert!(cache.tiers().coded_items * 10 < before.coded_items);
+    assert!(cache.tiers().coded_items * 4 < before.coded_items);
     let young = 50_000_000;
     fill(
         &cache,
