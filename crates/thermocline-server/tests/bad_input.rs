@@ -522,26 +522,8 @@ fn resident_bytes(server: &Running) -> u64 {
 
 #[test]
 fn half_a_large_value_then_silence_is_closed_by_the_output_timeout() {
-    let port = common::free_port();
-    let child = Command::new(our_binary())
-        .args([
-            "serve",
-            "--memory",
-            "64MiB",
-            "--http",
-            "none",
-            "--output-timeout-s",
-            "1",
-        ])
-        .args(["--memcached", &format!("127.0.0.1:{port}")])
-        .env_remove("THERMOCLINE_TEST_VENV")
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
-    let server = Running { child, port };
-    wait_until("the server is up", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
+    let flags = ["--memory", "64MiB", "--http", "none"];
+    let server = common::serve(&[&flags[..], &["--output-timeout-s", "1"]].concat());
     let mut silent = server.connect();
     silent.send("set k 0 0 1000000\r\nx");
     let mut idle = server.connect();

@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::{free_port, our_binary, Client, Running};
+use common::{serve, Client, Running};
 use nix::sys::signal::Signal;
 use std::io::{ErrorKind, Read, Write};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a server may take to answer in the midst of it. Waits in series took half a minute and more.
@@ -14,26 +13,8 @@ const VALUE_BYTES: usize = 900_000;
 
 /// 64 MiB and one event loop, which all clients share.
 fn server() -> Running {
-    let port = free_port();
-    let child = Command::new(our_binary())
-        .args([
-            "serve",
-            "--memory",
-            "64MiB",
-            "--http",
-            "none",
-            "--threads",
-            "1",
-        ])
-        .args(["--drain-deadline-s", "1", "--memcached"])
-        .arg(format!("127.0.0.1:{port}"))
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
-    let running = Running { child, port };
-    running.wait_until_up();
-    running
+    let flags = ["--memory", "64MiB", "--http", "none", "--threads", "1"];
+    serve(&[&flags[..], &["--drain-deadline-s", "1"]].concat())
 }
 
 /// A client that has sent `sent` bytes of a value of `VALUE_BYTES`. What the socket does not take is not sent.

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{free_port, our_binary, Client, Running, PATIENCE};
+use common::{free_port, serve_command, Client, Running, PATIENCE};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,14 +36,8 @@ impl Drop for Directory {
 }
 
 fn start(port: u16, flags: &[String]) -> Running {
-    let child = Command::new(our_binary())
-        .args(["serve", "--memory", "96MiB", "--threads", "2"])
-        .arg("--memcached")
-        .arg(format!("127.0.0.1:{port}"))
-        .args(flags)
-        .env_remove("THERMOCLINE_TEST_VENV")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
+    let child = serve_command(port, flags)
+        .args(["--memory", "96MiB", "--threads", "2"])
         .spawn()
         .expect("the server starts");
     Running { child, port }

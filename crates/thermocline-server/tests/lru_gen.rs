@@ -4,7 +4,6 @@
 mod common;
 
 use common::served::Served;
-use common::Client;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -23,7 +22,7 @@ fn rows(text: &str) -> Vec<(u64, u64)> {
 #[test]
 fn generations_are_shown_aged_and_evicted() {
     let server = Served::new(&[]);
-    let mut client = Client::connect(server.port);
+    let mut client = server.running.connect();
     for key in 0..100 {
         assert_eq!(client.ask(format!("set k{key} 0 0 3\r\nabc")), "STORED");
     }
@@ -63,7 +62,7 @@ fn orders_can_be_forbidden() {
 #[test]
 fn a_full_server_refuses_rather_than_evict_the_young() {
     let server = Served::new(&["--min-ttl", "1h"]);
-    let mut client = Client::connect(server.port);
+    let mut client = server.running.connect();
     let value = "v".repeat(100_000);
     let mut answers = (0..2000).map(|key| client.ask(format!("set k{key} 0 0 100000\r\n{value}")));
     let refused = answers.position(|answer| answer != "STORED");
@@ -87,7 +86,7 @@ fn a_full_server_refuses_rather_than_evict_the_young() {
 #[test]
 fn groups_are_counted_and_dropped() {
     let server = Served::new(&["--groups", "user:=10%,page:"]);
-    let mut client = Client::connect(server.port);
+    let mut client = server.running.connect();
     for key in 0..50 {
         for group in ["user", "page", "else"] {
             let set = format!("set {group}:{key} 0 0 3\r\nabc");

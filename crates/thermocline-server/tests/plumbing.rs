@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{free_port, our_binary, ours, Client, Running, PATIENCE};
+use common::{free_port, our_binary, ours, serve_command, Client, Running, PATIENCE};
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -22,28 +22,9 @@ fn temporary(name: &str) -> PathBuf {
 /// `thermocline serve` with these flags beside a memcached listener on a free port.
 fn serve(flags: &[&str], environment: &[(&str, &str)]) -> Running {
     let port = free_port();
-    let child = Command::new(our_binary())
-        .args([
-            "serve",
-            "--memcached",
-            &format!("127.0.0.1:{port}"),
-            "--memory",
-            "64MiB",
-        ])
-        .args(flags)
-        .envs(environment.iter().copied())
-        .env_remove("THERMOCLINE_TEST_VENV")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
-    let running = Running { child, port };
-    let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(Instant::now() < until, "the server does not listen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    running
+    let mut command = serve_command(port, &[&["--memory", "64MiB"], flags].concat());
+    command.envs(environment.iter().copied());
+    Running::started(command, port)
 }
 
 fn http(port: u16, path: &str) -> (u16, String) {
@@ -772,20 +753,8 @@ fn a_flush_to_come_takes_what_is_stored_during_its_second() {
 fn the_banner_says_what_was_got_in_text_or_json() {
     for format in ["text", "json"] {
         let port = free_port();
-        let mut child = Command::new(our_binary())
-            .args([
-                "serve",
-                "--memory",
-                "64MiB",
-                "--threads",
-                "1",
-                "--http",
-                "none",
-                "--log-format",
-                format,
-            ])
-            .args(["--memcached", &format!("127.0.0.1:{port}")])
-            .env_remove("THERMOCLINE_TEST_VENV")
+        let flags = ["--memory", "64MiB", "--threads", "1", "--http", "none"];
+        let mut child = serve_command(port, &[&flags[..], &["--log-format", format]].concat())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server starts");

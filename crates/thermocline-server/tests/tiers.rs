@@ -32,7 +32,7 @@ fn fill(client: &mut Client, from: u32, count: u32) {
 #[test]
 fn compression_is_switched_and_trimmed_from_the_command_line() {
     let server = Served::new(&["--compress", "off", "--hot-percent", "10"]);
-    let mut client = Client::connect(server.port);
+    let mut client = server.running.connect();
     let shown = text(&server.ask("tiers", &[]).stdout);
     assert!(shown.starts_with("compress off, now off"), "{shown}");
     assert!(

@@ -2,40 +2,14 @@
 
 mod common;
 
-use common::{free_port, our_binary, Running, PATIENCE};
+use common::served::Served;
+use common::{free_port, our_binary, PATIENCE};
 use nix::pty::{openpty, OpenptyResult};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-fn server() -> (Running, String) {
-    let http = format!("127.0.0.1:{}", free_port());
-    let port = free_port();
-    let child = Command::new(our_binary())
-        .args([
-            "serve",
-            "--memory",
-            "64MiB",
-            "--threads",
-            "1",
-            "--http",
-            &http,
-        ])
-        .args(["--memcached", &format!("127.0.0.1:{port}")])
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
-    let running = Running { child, port };
-    let until = Instant::now() + PATIENCE;
-    while std::net::TcpStream::connect(&http).is_err() {
-        assert!(Instant::now() < until, "no admin door on {http}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    running.wait_until_up();
-    (running, http)
-}
 
 fn once(http: &str) -> Output {
     Command::new(our_binary())
@@ -46,12 +20,13 @@ fn once(http: &str) -> Output {
 
 #[test]
 fn one_frame_for_scripts() {
-    let (server, http) = server();
+    let served = Served::new(&[]);
+    let (server, http) = (&served.running, served.admin.as_str());
     let mut client = server.connect();
     assert_eq!(client.ask("set k 0 0 1\r\na"), "STORED");
     client.send("get k none\r\n");
     while client.text() != "END" {}
-    let output = once(&http);
+    let output = once(http);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
     assert!(text.contains("50.00 %"), "{text}");
@@ -63,7 +38,7 @@ fn one_frame_for_scripts() {
         "faults",
         "pressure",
         "64.0 MiB",
-        &http,
+        http,
     ] {
         assert!(text.contains(word), "{word} is not in\n{text}");
     }
@@ -84,9 +59,10 @@ fn nobody_there_is_said() {
 
 #[test]
 fn without_a_terminal_it_says_what_to_do() {
-    let (_server, http) = server();
+    let served = Served::new(&[]);
+    let http = served.admin.as_str();
     let output = Command::new(our_binary())
-        .args(["top", "--http", &http])
+        .args(["top", "--http", http])
         .stdin(Stdio::null())
         .output()
         .expect("it runs");
@@ -155,7 +131,10 @@ impl Terminal {
 
 #[test]
 fn a_screen_is_redrawn_until_q() {
-    let (server, http) = server();
+    let Served {
+        running: server,
+        admin: http,
+    } = Served::new(&[]);
     let mut terminal = Terminal::run(&["top", "--http", &http]);
     terminal.wait_for("so far");
     let mut client = server.connect();
@@ -173,8 +152,9 @@ fn a_screen_is_redrawn_until_q() {
 
 #[test]
 fn control_c_leaves_a_tidy_screen() {
-    let (_server, http) = server();
-    let mut terminal = Terminal::run(&["top", "--http", &http]);
+    let served = Served::new(&[]);
+    let http = served.admin.as_str();
+    let mut terminal = Terminal::run(&["top", "--http", http]);
     terminal.wait_for("hit ratio");
     terminal.press(3);
     terminal.wait_for("\x1b[?25h");

@@ -2,13 +2,11 @@
 
 mod common;
 
-use common::{free_port, our_binary, Client, Running, PATIENCE};
+use common::{serve, Client, Running};
 use nix::sys::signal::Signal;
+use std::ffi::OsStr;
 use std::fs;
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 struct Directory(PathBuf);
 
@@ -19,33 +17,9 @@ impl Drop for Directory {
 }
 
 fn start(directory: &Path) -> Running {
-    let port = free_port();
-    let child = Command::new(our_binary())
-        .args([
-            "serve",
-            "--memory",
-            "96MiB",
-            "--threads",
-            "2",
-            "--http",
-            "none",
-            "--page-mode",
-            "shmem",
-        ])
-        .args(["--memcached", &format!("127.0.0.1:{port}")])
-        .arg("--memory-dir")
-        .arg(directory)
-        .env_remove("THERMOCLINE_TEST_VENV")
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
-    let running = Running { child, port };
-    let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(Instant::now() < until, "the server does not listen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    running
+    let flags = ["--memory", "96MiB", "--threads", "2", "--http", "none"].map(OsStr::new);
+    let memory = ["--page-mode", "shmem", "--memory-dir"].map(OsStr::new);
+    serve(&[&flags[..], &memory, &[directory.as_os_str()]].concat())
 }
 
 /// `start` of `stats pages`, and the address of the last item.

@@ -2,8 +2,8 @@
 
 mod common;
 
+use common::our_binary;
 use common::served::Served;
-use common::{our_binary, Client};
 use std::process::{Command, Output};
 
 fn wss(args: &[&str]) -> Output {
@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn a_server_tells_its_curve_as_table_plot_and_json() {
     let server = Served::new(&[]);
-    let mut client = Client::connect(server.port);
+    let mut client = server.running.connect();
     let admin = server.admin.as_str();
     let empty = wss(&["--http", admin]);
     assert!(

@@ -1,4 +1,4 @@
-//! Every limit of the engine, with its unit and its reason.
+//! Every limit of the engine, with its unit and its reason: one file, however long, so that each is found in one place.
 
 use crate::clock::Clock;
 use crate::compress::{CompressMode, CompressOptions};

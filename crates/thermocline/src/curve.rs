@@ -41,7 +41,7 @@ pub(crate) const BYTES_MAX: u64 = 480 << 10;
 /// many cost twice the CPU for a tenth of a point.
 const KEYS_MAX: f64 = 10_000.0;
 /// Of more keys than `KEYS_ENOUGH` at most one in so many is sampled: what an access costs must not rise by more than
-/// a twentieth, however small the cache. (Of 30,000 keys a quarter was sampled: a third of a server's instructions.)
+/// a twentieth, however small the cache. (Of 30,000 keys a quarter was sampled, and sampling then was a large part of what a get cost.)
 const SHARE_MIN: u64 = 16;
 const KEYS_ENOUGH: f64 = 3_000.0;
 /// Requests in which what was seen before loses half of its weight in the recent curve: at least so many, and

@@ -53,6 +53,24 @@ pub fn ours(flags: &[&str]) -> Running {
     start(command, flags)
 }
 
+/// `thermocline serve <flags>` with a memcached listener on this loopback port, as yet perhaps deaf.
+pub fn serve_command(port: u16, flags: &[impl AsRef<std::ffi::OsStr>]) -> Command {
+    let mut command = Command::new(our_binary());
+    command
+        .args(["serve", "--memcached", &format!("127.0.0.1:{port}")])
+        .args(flags)
+        .env_remove("THERMOCLINE_TEST_VENV")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// The same on a free port, started; returns when it listens.
+pub fn serve(flags: &[impl AsRef<std::ffi::OsStr>]) -> Running {
+    let port = free_port();
+    Running::started(serve_command(port, flags), port)
+}
+
 /// Debian's memcached with the same flags, if there is one.
 pub fn theirs(flags: &[&str]) -> Option<Running> {
     let path = Path::new("/usr/bin/memcached");
@@ -73,13 +91,18 @@ fn start(mut command: Command, flags: &[&str]) -> Running {
         .env_remove("THERMOCLINE_TEST_VENV")
         .stdin(Stdio::null())
         .stderr(Stdio::null());
-    let child = command.spawn().expect("the server starts");
-    let running = Running { child, port };
-    running.wait_until_up();
-    running
+    Running::started(command, port)
 }
 
 impl Running {
+    /// Starts it; returns when it listens.
+    pub fn started(mut command: Command, port: u16) -> Running {
+        let child = command.spawn().expect("the server starts");
+        let running = Running { child, port };
+        running.wait_until_up();
+        running
+    }
+
     pub fn wait_until_up(&self) {
         let until = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
