@@ -149,12 +149,21 @@ pub(crate) struct Row {
     pub(crate) share_at_training: f64,
     /// Values since its dictionary was made.
     pub(crate) since: u32,
+    /// It hardly compresses and no dictionary was found for it: after so many values another is looked for; 0: the
+    /// first wait.
+    again_after: u32,
 }
 
 /// Values after which a new dictionary's mean counts as what it can do.
 const SETTLED_VALUES: u32 = 1000;
 /// A mean ratio so much worse than at training asks for a new dictionary.
 const DRIFT: f64 = 1.05;
+/// A kind that is coded to this share or more is served by nothing. It cannot become worse, so that it may have
+/// changed is found out by trying: after so many values, and each time twice as many up to the most. (While demotion
+/// is held back one item in 64 that leaves is a value here.)
+const BARREN: f64 = 0.9;
+const AGAIN_AFTER: u32 = 1 << 14;
+const AGAIN_AFTER_MAX: u32 = 1 << 20;
 
 impl Tally {
     /// Books one value: its kind, its bytes, and its coded bytes (None: not taken).
@@ -209,8 +218,7 @@ impl Tally {
     /// A dictionary for `class` was put in force: its next thousand values say what it can do.
     pub(crate) fn trained(&mut self, class: Class) {
         if let Some(row) = self.row(class) {
-            row.share_at_training = -1.0;
-            row.since = 0;
+            row.settle();
         }
     }
 
@@ -224,9 +232,8 @@ impl Tally {
     /// These kinds are served as well as can be, as if each had a dictionary of its own. Only remembered ones count.
     pub(crate) fn settle(&mut self, classes: &[Class]) {
         let rows = self.rows.iter_mut();
-        for row in rows.filter(|row| classes.contains(&row.class)) {
-            (row.share_at_training, row.since) = (-1.0, 0);
-        }
+        rows.filter(|row| classes.contains(&row.class))
+            .for_each(Row::settle);
     }
 
     /// The kind with most bytes that has no dictionary of its own, or one that no longer fits.
@@ -234,7 +241,7 @@ impl Tally {
         let total: u64 = self.rows.iter().map(|row| row.bytes).sum();
         self.rows
             .iter()
-            .filter(|row| row.share_at_training == 0.0 || row.has_drifted())
+            .filter(|row| row.share_at_training == 0.0 || row.has_drifted() || row.is_due_again())
             // A kind under 1 % of the bytes cannot repay its dictionary.
             .filter(|row| row.bytes * 100 >= total)
             .max_by_key(|row| row.bytes)
@@ -268,8 +275,22 @@ impl Tally {
 }
 
 impl Row {
+    /// Served as well as can be, for now.
+    fn settle(&mut self) {
+        self.again_after = match self.share >= BARREN {
+            true => (self.again_after * 2).clamp(AGAIN_AFTER, AGAIN_AFTER_MAX),
+            false => 0,
+        };
+        (self.share_at_training, self.since) = (-1.0, 0);
+    }
+
     fn has_drifted(&self) -> bool {
         self.share_at_training > 0.0 && self.share > self.share_at_training * DRIFT
+    }
+
+    /// Nothing served it when last looked, nor does now, and that was long ago.
+    fn is_due_again(&self) -> bool {
+        self.again_after > 0 && self.share >= BARREN && self.since >= self.again_after
     }
 }
 
@@ -339,6 +360,31 @@ mod tests {
         // The schema changes: its values no longer compress as they did.
         (0..2000).for_each(|_| tally.add(large, 1000, Some(600)));
         assert_eq!(tally.neediest().unwrap().class, large);
+    }
+
+    /// What hardly compresses cannot become worse: it is tried again, ever more rarely.
+    #[test]
+    fn a_kind_that_nothing_serves_is_tried_again() {
+        let (mut tally, class) = (Tally::default(), Class(1));
+        let mut waits = Vec::new();
+        tally.add(class, 500, None);
+        for _ in 0..9 {
+            tally.settle(&[class]);
+            let values = (1..).find(|_| {
+                tally.add(class, 500, None);
+                tally.neediest().is_some()
+            });
+            waits.push(values.unwrap() as u32);
+        }
+        let expected: Vec<u32> = (0..9)
+            .map(|n| (AGAIN_AFTER << n).min(AGAIN_AFTER_MAX))
+            .collect();
+        assert_eq!(waits, expected);
+        // Once it is served it waits for drift alone.
+        (0..4000).for_each(|_| tally.add(class, 500, Some(200)));
+        tally.trained(class);
+        (0..2 * AGAIN_AFTER_MAX).for_each(|_| tally.add(class, 500, Some(200)));
+        assert!(tally.neediest().is_none());
     }
 
     #[test]
