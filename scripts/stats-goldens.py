@@ -5,6 +5,7 @@ twelve comparisons of seed 000. The lab's statistics are tested against it.
     python3 -m venv v && v/bin/pip install scipy==1.17.1 && v/bin/python scripts/stats-goldens.py
 """
 import decimal
+import itertools
 import json
 import math
 import pathlib
@@ -216,6 +217,12 @@ def alarms():
         yield {"alarms": hits, "comparisons": n, "low": ci.low, "high": ci.high}
 
 
+def tables():
+    for x, y in itertools.product([(0, 6), (1, 6), (3, 10), (0, 2), (17, 40)], [(6, 6), (4, 9), (2, 3), (30, 31)]):
+        table = [[x[0], x[1] - x[0]], [y[0], y[1] - y[0]]]
+        yield {"x": x, "y": y, "p": stats.fisher_exact(table)[1]}
+
+
 def plain(value):
     if isinstance(value, dict):
         return {key: plain(inner) for key, inner in value.items()}
@@ -244,6 +251,7 @@ def main():
         "drifts": list(drifts(rng)),
         "powers": list(powers()),
         "alarms": list(alarms()),
+        "tables": list(tables()),
     }
     parts = [f"{json.dumps(key)}: {block(plain(value))}" for key, value in out.items()]
     text = "{\n" + ",\n".join(parts) + "\n}\n"

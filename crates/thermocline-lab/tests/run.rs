@@ -10,9 +10,9 @@ use thermocline_lab::point::{Results, Status, POINTS_FILE};
 const EXPERIMENT: &str = r#"
 question = "Does a run survive being killed?"
 [subject]
-memory = "32MiB"
+memory = "16MiB"
 [workload]
-keys = 600_000
+keys = 200_000
 popularity = "zipf:0.9"
 [[arm]]
 name = "ours"
@@ -106,7 +106,7 @@ fn a_run_on_the_embedded_engine_is_killed_and_resumed() {
             "{m:?}"
         );
         assert!(
-            m["loaded_total"] == 600_000.0 && m["peak_rss_bytes"] > 32e6,
+            m["loaded_total"] == 200_000.0 && m["peak_rss_bytes"] > 16e6,
             "{m:?}"
         );
         assert_eq!(point.end, "duration");

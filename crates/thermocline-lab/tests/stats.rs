@@ -266,6 +266,14 @@ fn families_drift_power_and_alarm_rates_agree_with_scipy() {
         let power = stats::power(runs, effect, number(&c["cv"]), number(&c["alpha"])).unwrap();
         close("power", power, &c["power"], 1e-9, 0.0);
     }
+    for t in each("tables") {
+        let counted = |side: &Value| stats::Counted {
+            ones: number(&side[0]) as usize,
+            runs: number(&side[1]) as usize,
+        };
+        let p = stats::fisher_exact(counted(&t["x"]), counted(&t["y"]));
+        close("fisher", p, &t["p"], 1e-11, 0.0);
+    }
     for a in each("alarms") {
         let (hits, n) = (
             number(&a["alarms"]) as usize,

@@ -169,7 +169,7 @@ fn rules(parts: &Parts<'_>) -> String {
         None => String::new(),
     };
     format!(
-        "Intervals are Fieller's, of the change in percent of the baseline, at {:.4} confidence. p is Welch's after Holm \
+        "Intervals are Fieller's, of the change in percent of the baseline, at {:.4} confidence. p is Welch's, Fisher's where runs read 0 or 1, after Holm \
          over {} {} in {} {}.{plan} Equivalent: both one-sided tests pass against the smallest effect that \
          matters. No difference shown is not the claim that there is none.",
         1.0 - alpha,
@@ -213,7 +213,10 @@ fn verdict_table(rows: &[Row]) -> Sheet {
             text(&row.candidate),
             text(&row.baseline),
             number(format!("{} / {}", count(&c.candidate), count(&c.baseline))),
-            number(change.map_or("–".into(), percent)),
+            number(match c.counted {
+                Some((x, y, _)) => format!("{} of {} / {} of {}", y.ones, y.runs, x.ones, x.runs),
+                None => change.map_or("–".into(), percent),
+            }),
             number(range(&c.fieller_percent)),
             number(effect.map_or("–".into(), |effect| format!("{effect} %"))),
             number(row.holm_p.map_or("–".into(), p_value)),

@@ -3,8 +3,8 @@
 
 use super::family::family_level;
 use super::{
-    fieller_percent, hedges_g, hodges_lehmann, mann_whitney, seed_percent, tost, welch,
-    Equivalence, Interval, MannWhitney, Sample, Undefined, Welch,
+    fieller_percent, fisher_exact, hedges_g, hodges_lehmann, mann_whitney, seed_percent, tost,
+    welch, Counted, Equivalence, Interval, MannWhitney, Sample, Undefined, Welch,
 };
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,9 @@ pub struct Comparison {
     pub rank: Result<MannWhitney, Undefined>,
     /// Hodges-Lehmann's, over complete runs, in the metric's unit.
     pub shift: Result<(f64, Interval), Undefined>,
+    /// Baseline and candidate as counts, and Fisher's p, where every run of both reads 0 or 1 and both have two; runs
+    /// that did not complete count as the worse of the two.
+    pub counted: Option<(Counted, Counted, f64)>,
     /// `None` without a smallest effect of interest.
     pub equivalence: Option<Result<Equivalence, Undefined>>,
 }
@@ -83,6 +86,7 @@ pub fn compare(baseline: Runs<'_>, candidate: Runs<'_>, judgement: &Judgement) -
             &all_ranked(candidate, judgement.better),
         ),
         shift: hodges_lehmann(x, y, level),
+        counted: counted(baseline, candidate, judgement.better),
         equivalence: judgement
             .smallest_effect_percent
             .map(|percent| bound(percent).and_then(|bound| tost(x, y, bound, judgement.alpha))),
@@ -90,9 +94,30 @@ pub fn compare(baseline: Runs<'_>, candidate: Runs<'_>, judgement: &Judgement) -
 }
 
 impl Comparison {
+    /// Fisher's where runs read 0 or 1, else Welch's.
     pub fn p(&self) -> Option<f64> {
-        self.welch.ok().map(|w| w.p)
+        match self.counted {
+            Some((_, _, p)) => Some(p),
+            None => self.welch.ok().map(|w| w.p),
+        }
     }
+}
+
+fn counted(
+    baseline: Runs<'_>,
+    candidate: Runs<'_>,
+    better: Better,
+) -> Option<(Counted, Counted, f64)> {
+    let of = |runs: Runs<'_>| {
+        let mut counted = Counted::of(runs.values)?;
+        counted.runs += runs.did_not_complete;
+        if better == Better::Lower {
+            counted.ones += runs.did_not_complete;
+        }
+        (runs.values.len() >= 2).then_some(counted)
+    };
+    let (x, y) = (of(baseline)?, of(candidate)?);
+    Some((x, y, fisher_exact(x, y)))
 }
 
 /// The runs with a worst possible figure for each that did not complete: right for ranks, meaningless in a mean.

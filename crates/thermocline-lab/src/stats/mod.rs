@@ -6,6 +6,7 @@
 //! - `sample`, `interval`, `undefined`: what a list of runs amounts to, and why it may amount to nothing
 //! - `welch`, `paired`, `ratio`, `effect`: means compared, in units, in percent, in standard deviations
 //! - `rank`, `shift`: Mann-Whitney and Hodges-Lehmann, which trust no mean
+//! - `fisher`: runs that read 0 or 1, where there is no mean
 //! - `family`, `equivalence`, `comparison`, `verdict`: from many tests to words
 //! - `power`, `noncentral`, `sequential`: how many runs, and when one may look
 //! - `drift`, `alarms`, `outlier`: whether the campaign itself can be trusted
@@ -20,6 +21,7 @@ mod drift;
 mod effect;
 mod equivalence;
 mod family;
+mod fisher;
 mod interval;
 mod noncentral;
 mod outlier;
@@ -40,6 +42,7 @@ pub use drift::{drift, Drift, Placed};
 pub use effect::hedges_g;
 pub use equivalence::{tost, Equivalence};
 pub use family::{benjamini_hochberg, family_level, holm};
+pub use fisher::{fisher_exact, Counted};
 pub use interval::Interval;
 pub use noncentral::noncentral_t_cdf;
 pub use outlier::{outliers, Outlier, OutlierRule};

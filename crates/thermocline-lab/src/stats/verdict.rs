@@ -1,5 +1,6 @@
 //! From numbers to a word. The rules, in order:
 //!
+//! 0. Runs that read 0 or 1 are counted, not averaged: rules 3 and 4 by Fisher's exact test, and nothing else.
 //! 1. Fewer than two complete runs on a side, or no variance: refused, with the reason.
 //! 2. Both one-sided tests pass against the smallest effect of interest: equivalent, also when the difference is
 //!    significant; it is real, and too small to matter.
@@ -48,6 +49,10 @@ impl fmt::Display for Verdict {
 
 /// `adjusted_p` is the comparison's p after Holm over its family.
 pub fn judge(comparison: &Comparison, adjusted_p: Option<f64>, judgement: &Judgement) -> Verdict {
+    let shown = adjusted_p.is_some_and(|p| p < judgement.alpha);
+    if let Some((x, y, _)) = comparison.counted {
+        return directed(shown, y.share() > x.share(), judgement.better);
+    }
     let welch = match comparison.welch {
         Ok(welch) => welch,
         Err(reason) => return Verdict::Refused(reason),
@@ -56,15 +61,16 @@ pub fn judge(comparison: &Comparison, adjusted_p: Option<f64>, judgement: &Judge
     if complete && matches!(comparison.equivalence, Some(Ok(e)) if e.equivalent) {
         return Verdict::Equivalent;
     }
-    let shown = adjusted_p.is_some_and(|p| p < judgement.alpha);
     let higher = welch.change() > 0.0;
-    if !shown || !(complete || ranks_agree(comparison, higher, judgement.alpha)) {
-        return Verdict::NoDifferenceShown;
-    }
-    if higher == (judgement.better == Better::Higher) {
-        Verdict::Better
-    } else {
-        Verdict::Worse
+    let borne_out = complete || ranks_agree(comparison, higher, judgement.alpha);
+    directed(shown && borne_out, higher, judgement.better)
+}
+
+fn directed(shown: bool, higher: bool, better: Better) -> Verdict {
+    match (shown, higher == (better == Better::Higher)) {
+        (false, _) => Verdict::NoDifferenceShown,
+        (true, true) => Verdict::Better,
+        (true, false) => Verdict::Worse,
     }
 }
 
@@ -119,10 +125,34 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_read_zero_or_one_are_counted() {
+        let (none, all) = ([0.0; 6], [1.0; 6]);
+        let killed = |x: &[f64], y: &[f64], dnc| ruled(x, y, dnc, Better::Lower, 10.0);
+        assert_eq!(killed(&none, &all, [0, 0]), Verdict::Worse);
+        assert_eq!(killed(&all, &none, [0, 0]), Verdict::Better);
+        assert_eq!(killed(&none, &none, [0, 0]), Verdict::NoDifferenceShown);
+        // Three against three cannot show it: p is a tenth.
+        assert_eq!(
+            killed(&none[..3], &all[..3], [0, 0]),
+            Verdict::NoDifferenceShown
+        );
+        // Runs that die are as bad as the worse reading.
+        assert_eq!(
+            killed(&none, &none[..2], [0, 4]),
+            Verdict::NoDifferenceShown
+        );
+        assert_eq!(killed(&none, &none[..2], [0, 9]), Verdict::Worse);
+        assert!(matches!(
+            killed(&none[..1], &all[..1], [0, 0]),
+            Verdict::Refused(_)
+        ));
+    }
+
+    #[test]
     fn one_run_an_arm_is_refused() {
         let verdict = ruled(&[74522.08], &[54919.10], [0, 0], Better::Higher, 1.0);
         assert!(verdict.to_string().contains("one run an arm"), "{verdict}");
-        let still = ruled(&[1.0, 1.0], &[2.0, 2.0], [0, 0], Better::Higher, 1.0);
+        let still = ruled(&[3.0, 3.0], &[2.0, 2.0], [0, 0], Better::Higher, 1.0);
         assert!(matches!(
             still,
             Verdict::Refused(Undefined::NoVariance { .. })

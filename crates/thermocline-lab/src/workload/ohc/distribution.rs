@@ -6,6 +6,7 @@ use crate::workload::size::normal_quantile;
 use crate::workload::zipf::Zipf;
 use crate::workload::Random;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 /// The largest number drawn: keys of eight bytes, and far more bytes than a value may have.
 const MAX: u64 = 1 << 53;
@@ -27,6 +28,8 @@ pub struct Distribution {
     shape: Shape,
     /// `~`: low and high exchanged.
     mirrored: bool,
+    /// Once it was asked for.
+    mean: OnceLock<f64>,
 }
 
 #[derive(Clone, Debug)]
@@ -106,14 +109,18 @@ impl Distribution {
         }
     }
 
-    /// The mean, by a million draws (seeded: always the same figure). Within 0.1 % for bounded shapes.
+    /// The mean, by 200,000 draws (seeded: always the same figure). Within 0.3 % for bounded shapes.
     pub fn mean(&self) -> f64 {
+        *self.mean.get_or_init(|| self.drawn_mean())
+    }
+
+    fn drawn_mean(&self) -> f64 {
         match self.shape {
             Shape::Fixed => self.min as f64,
             Shape::Uniform => (self.min as f64 + self.max as f64) / 2.0,
             _ => {
                 let mut random = Random::new(0x6d65_616e);
-                let draws = 1_000_000;
+                let draws = 200_000;
                 let sum: f64 = (0..draws).map(|_| self.sample(&mut random) as f64).sum();
                 sum / f64::from(draws)
             }
@@ -159,6 +166,7 @@ impl FromStr for Distribution {
             max,
             shape,
             mirrored,
+            mean: OnceLock::new(),
         })
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Values made beforehand; keys share them in turn. A dictionary of 64 KiB holds a hundredth of them.
 const POOL_VALUES: usize = 40_000;
@@ -29,8 +29,21 @@ pub struct Values {
 }
 
 impl Values {
-    /// Records of a class, made once.
+    /// Records of a class. Those made last are kept: the arms of an experiment ask for the same.
     pub fn made(class: Class, seed: u64) -> Values {
+        static LAST: Mutex<Option<(Class, u64, Values)>> = Mutex::new(None);
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, by, values)) if (*of, *by) == (class, seed) => values.clone(),
+            _ => {
+                let values = Values::make(class, seed);
+                *last = Some((class, seed, values.clone()));
+                values
+            }
+        }
+    }
+
+    fn make(class: Class, seed: u64) -> Values {
         let (maker, mut id) = (Maker::new(seed), 0);
         let pool = Pool::new(POOL_VALUES, POOL_BYTES_MAX, |out| {
             maker.append(class, id, out);
