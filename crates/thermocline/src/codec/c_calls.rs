@@ -1,5 +1,5 @@
-//! The C libraries' calls that no crate wraps: LZ4 blocks with an attached dictionary, and the tables zstd puts
-//! before a dictionary's content.
+//! The C libraries' calls that no crate wraps: LZ4 blocks with a dictionary, and the tables zstd puts before a
+//! dictionary's content.
 //!
 //! Owns all unsafe code of the codecs. A prepared dictionary is read by many threads at once and never
 //! written after it was made; working memory belongs to one thread. Must hold: the dictionary's bytes
@@ -164,21 +164,39 @@ impl WorkingStream {
     }
 }
 
-/// Decompresses a block made with `dictionary` into all of `value`. False: damaged. For comparison alone.
-pub(super) fn decompress(block: &[u8], dictionary: &[u8], value: &mut [u8]) -> bool {
-    let length = |bytes: &[u8]| c_int::try_from(bytes.len()).expect("at most 256 KiB");
-    // SAFETY: all three are readable, and the target writable, for the lengths given.
+/// Appends to `value` the `plain_bytes` (at most 256 KiB) of a block that was made with `dictionary`. False, and
+/// nothing appended: the block is damaged. The library checks each read and write against the lengths it is given,
+/// whatever the bytes.
+pub(super) fn decompress(
+    block: &[u8],
+    dictionary: &[u8],
+    plain_bytes: usize,
+    value: &mut Vec<u8>,
+) -> bool {
+    let lengths = [block.len(), dictionary.len(), plain_bytes].map(c_int::try_from);
+    let [Ok(block_bytes), Ok(dictionary_bytes), Ok(target_bytes)] = lengths else {
+        return false;
+    };
+    let before = value.len();
+    value.reserve(plain_bytes);
+    let target = value.spare_capacity_mut()[..plain_bytes].as_mut_ptr();
+    // SAFETY: block and dictionary are readable, and the slice of spare room writable, for the lengths given.
     let written = unsafe {
         LZ4_decompress_safe_usingDict(
             block.as_ptr().cast(),
-            value.as_mut_ptr().cast(),
-            length(block),
-            length(value),
+            target.cast(),
+            block_bytes,
+            target_bytes,
             dictionary.as_ptr().cast(),
-            length(dictionary),
+            dictionary_bytes,
         )
     };
-    usize::try_from(written).is_ok_and(|written| written == value.len())
+    if written != target_bytes {
+        return false;
+    }
+    // SAFETY: the room was reserved, and the library says that it wrote all of it.
+    unsafe { value.set_len(before + plain_bytes) };
+    true
 }
 
 /// The most bytes `source_bytes` can take when compressed (LZ4's own formula).

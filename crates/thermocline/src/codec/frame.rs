@@ -3,6 +3,8 @@
 //! The check is of the plain value, so a wrong dictionary is found as surely as a changed byte: 24 bits let
 //! one damaged value in 16 million through; a wider one would cost 1 % of the items of 100 B.
 
+use rapidhash::v3::{rapidhash_v3_inline, DEFAULT_RAPID_SECRETS};
+
 /// Longest value that is coded in one piece, bytes. Longer values are stored in chunks.
 pub const PLAIN_BYTES_MAX: usize = 256 << 10;
 /// The largest number a dictionary can have.
@@ -138,7 +140,8 @@ pub(super) fn is_same_filled(value: &[u8]) -> bool {
 }
 
 fn check_of(value: &[u8]) -> u32 {
-    crc32fast::hash(value) & CHECK_MASK
+    // A tenth of the time of a CRC, which was a quarter of a decode of 221 B.
+    rapidhash_v3_inline::<true, false, true>(value, &DEFAULT_RAPID_SECRETS) as u32 & CHECK_MASK
 }
 
 fn length_bytes(plain_bytes: usize) -> usize {

@@ -1,6 +1,7 @@
-//! LZ4 blocks against a dictionary: encoded by the C library, decoded by safe code.
+//! LZ4 blocks against a dictionary, coded and decoded by the C library. (A decoder in safe Rust took 1.45 to 1.7 times
+//! as long; the tests hold the library against it.)
 
-use super::c_calls::{bound, Search, Tables, WorkingStream};
+use super::c_calls::{bound, decompress, Search, Tables, WorkingStream};
 use super::frame::DecodeError;
 use std::sync::{Arc, OnceLock};
 
@@ -77,14 +78,15 @@ fn run(
     payload.truncate(written);
 }
 
-/// Decodes `payload` into all of `value`.
+/// Appends the `plain_bytes` behind `payload` to `value`; nothing where that is damaged.
 pub(super) fn decode(
     dictionary: &[u8],
     payload: &[u8],
-    value: &mut [u8],
+    plain_bytes: usize,
+    value: &mut Vec<u8>,
 ) -> Result<(), DecodeError> {
-    match lz4_flex::block::decompress_into_with_dict(payload, value, dictionary) {
-        Ok(bytes) if bytes == value.len() => Ok(()),
-        _ => Err(DecodeError::Corrupt),
+    match decompress(payload, dictionary, plain_bytes, value) {
+        true => Ok(()),
+        false => Err(DecodeError::Corrupt),
     }
 }

@@ -171,8 +171,7 @@ impl Decoder {
                 Ok(())
             }
             Coding::Lz4Fast | Coding::Lz4High => {
-                value.resize(before + head.plain_bytes, 0);
-                lz4::decode(dictionary.bytes(), payload, &mut value[before..])
+                lz4::decode(dictionary.bytes(), payload, head.plain_bytes, value)
             }
             Coding::Zstd => {
                 value.resize(before + head.plain_bytes, 0);

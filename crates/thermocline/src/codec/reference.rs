@@ -53,7 +53,7 @@ impl Lz4 {
 
     /// Decompresses into `value`, which becomes `bytes` long. False: damaged.
     pub fn decompress(&self, block: &[u8], bytes: usize, value: &mut Vec<u8>) -> bool {
-        value.resize(bytes, 0);
-        c_calls::decompress(block, &self.bytes, value)
+        value.clear();
+        c_calls::decompress(block, &self.bytes, bytes, value)
     }
 }

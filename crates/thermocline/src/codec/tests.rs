@@ -173,3 +173,39 @@ fn too_few_samples_train_nothing() {
         Err(TrainError::TooFewSamples)
     );
 }
+
+/// The C library against a decoder in safe Rust: the same value of sound bytes; of changed ones never another value
+/// where both find one, and never a byte beyond what was asked for.
+#[test]
+fn two_decoders_agree() {
+    let (dictionary, mut encoder) = (trained(5), Encoder::new());
+    let mut state = 11u64;
+    for value in records(60, 31) {
+        let mut coded = Vec::new();
+        assert!(encoder.encode(&dictionary, Method::Lz4High, &value, 1000, &mut coded));
+        let head = CodedHead::read(&coded).unwrap();
+        let mut payload = coded[head.bytes..].to_vec();
+        for round in 0..200 {
+            let (mut ours, mut other) = (b"before".to_vec(), vec![0; value.len()]);
+            let done = lz4::decode(dictionary.bytes(), &payload, value.len(), &mut ours);
+            let written = lz4_flex::block::decompress_into_with_dict(
+                &payload,
+                &mut other,
+                dictionary.bytes(),
+            );
+            let sound = written.is_ok_and(|bytes| bytes == value.len());
+            if round == 0 {
+                assert!(done.is_ok() && sound && ours[6..] == value && other == value);
+            } else if done.is_ok() && sound {
+                assert_eq!(ours[6..], other);
+            } else if done.is_err() {
+                assert_eq!(ours, b"before");
+            }
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let at = (state >> 33) as usize % payload.len();
+            payload[at] ^= 1 << (state >> 61);
+        }
+    }
+}
