@@ -79,16 +79,6 @@ impl Item<'_> {
         (kind, (word >> 16) as usize + 1)
     }
 
-    /// Bytes this record takes in its segment. Needs no validation.
-    #[inline(always)]
-    pub(crate) fn reserved(&self, header: Header) -> usize {
-        if header.is_long() {
-            4 * self.region.u32(self.at + 4).load(Ordering::Relaxed) as usize
-        } else {
-            4 * header.units()
-        }
-    }
-
     /// Where the parts are. For a small item that is being written the answer may be wrong, never out
     /// of the record's bounds; validation of the header tells.
     #[inline(always)]

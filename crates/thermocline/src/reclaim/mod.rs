@@ -15,6 +15,7 @@ mod drain;
 mod evict_old;
 mod free;
 mod moving;
+mod moving_chunk;
 mod patience;
 mod thin;
 mod tiers;
