@@ -41,6 +41,8 @@ const BOUNDS_S: [u32; BUCKETS] = [
 #[derive(Debug, Default)]
 pub struct ExpiringBytes {
     opened_s: AtomicU32,
+    /// Whether anything was ever added: of most segments nothing, and they are asked at every choice.
+    any: AtomicU32,
     buckets: [Bucket; BUCKETS],
 }
 
@@ -64,6 +66,7 @@ impl ExpiringBytes {
             bucket.bytes.store(0, Relaxed);
             bucket.latest_s.store(0, Relaxed);
         }
+        self.any.store(0, Relaxed);
         self.opened_s.store(opened_s, Release);
     }
 
@@ -88,11 +91,15 @@ impl ExpiringBytes {
             bucket.bytes.store(pair[0], Relaxed);
             bucket.latest_s.store(pair[1], Relaxed);
         }
+        self.any.store(1, Relaxed);
     }
 
     /// An item of `bytes` that expires at `expires_s` was appended, or was given this expiry.
     pub fn add(&self, expires_s: u32, bytes: u32) {
         let bucket = self.bucket(expires_s);
+        if self.any.load(Relaxed) == 0 {
+            self.any.store(1, Relaxed);
+        }
         // The latest expiry first: who sees these bytes sees that they live so long.
         bucket.latest_s.fetch_max(expires_s, Relaxed);
         bucket.bytes.fetch_add(bytes, Release);
@@ -109,6 +116,9 @@ impl ExpiringBytes {
 
     /// Bytes whose expiry has passed for certain. An item expires when `now_s` reaches its `expires_s`.
     pub fn expired(&self, now_s: u32) -> u64 {
+        if self.any.load(Relaxed) == 0 {
+            return 0;
+        }
         self.held()
             .filter(|held| held.latest_s <= now_s)
             .map(|held| u64::from(held.bytes))

@@ -21,6 +21,7 @@ mod generation;
 mod ghost;
 mod groups;
 mod hash;
+mod holes;
 mod image;
 mod index;
 mod item;

@@ -51,6 +51,8 @@ counters! {
     MovedBytes,
     /// Bytes appended by writers.
     InsertedBytes,
+    /// Of these, bytes written where a dead record lay.
+    ReusedBytes,
     /// Insertions whose ghost was still there.
     Refaults,
     /// Segments drained.

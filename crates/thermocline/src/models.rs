@@ -8,6 +8,7 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p thermocline --lib models::`
 
 mod group_models;
+mod reuse_models;
 
 use crate::cache::Cache;
 use crate::models_switch::activate;

@@ -44,6 +44,16 @@ pub(crate) enum Mutant {
     ThinNoGrace,
     /// Dead runs are given back while a guard holds their segment.
     ThinHeld,
+    /// Room of dead records is used again while readers from before are still pinned.
+    ReuseNoGrace,
+    /// The same while a guard holds the segment.
+    ReuseHeld,
+    /// What is written there begins at the version it had before.
+    ReuseSameVersion,
+    /// A flush leaves holes open in what it has made invisible.
+    FlushKeepsHoles,
+    /// A segment in which room was used again is queued as if it had been sealed long ago.
+    NotSealedAnew,
     /// A group is dropped while reclaim moves items.
     DropUnlocked,
     /// The mark of a dropped group is forgotten while readers from before are still pinned.

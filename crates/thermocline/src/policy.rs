@@ -17,6 +17,7 @@
 //! sample of the mean or repeats a random word; neither can be seen in a miss ratio.
 
 mod classes;
+mod compact;
 mod duel;
 mod mean;
 mod next;
@@ -35,9 +36,13 @@ mod tests;
 mod verdict;
 
 pub use classes::{class, Classes};
+pub use compact::CompactShare;
 pub use duel::Duel;
 use mean::{MeanSize, Random};
-pub use next::{most_freed, next, probation_compact_share, Candidate, Next, PoolFacts, PoolSide};
+pub use next::{
+    most_freed, next, probation_compact_share, Candidate, Next, PoolFacts, PoolSide, Shares,
+    COMPACT_SHARE, REOPEN_SHARE,
+};
 pub use origin::Origin;
 pub use setting::{Objective, ReclaimPolicy, Setting};
 pub use shadow::{Conditions, Shadow};

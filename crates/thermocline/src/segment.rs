@@ -59,6 +59,8 @@ pub(crate) struct Segment {
     /// In team use: bytes of it that were given back, and how many were dead when it was last looked through.
     released: AtomicU32,
     looked: AtomicU32,
+    /// Version that records of its next reuse must be above; see `holes.rs`.
+    reuse_version: AtomicU32,
     /// Times what was given back was brought back under live bytes: holes from before are whole.
     mends: AtomicU32,
     /// Long writes under way: their bytes are being filled in without a pin.
@@ -67,6 +69,9 @@ pub(crate) struct Segment {
     pub(crate) holds: AtomicU32,
     pub(crate) expiring: ExpiringBytes,
 }
+
+/// Room where a record died at so high a version is not used again: hot small items would soon be at the last one.
+pub(crate) const REUSE_MAX: u32 = 128;
 
 const MAIN: u32 = 1 << 31;
 const COMPRESSED: u32 = 1 << 30;
@@ -83,6 +88,7 @@ impl Segment {
             dead: AtomicU32::new(0),
             released: AtomicU32::new(0),
             looked: AtomicU32::new(0),
+            reuse_version: AtomicU32::new(0),
             mends: AtomicU32::new(0),
             writers: AtomicU32::new(0),
             holds: AtomicU32::new(0),
@@ -163,6 +169,20 @@ impl Segment {
     #[inline]
     pub(crate) fn bury(&self, bytes: usize) {
         self.dead.fetch_add(bytes as u32, Ordering::Relaxed);
+    }
+
+    /// Dead bytes that a new record takes.
+    pub(crate) fn revive(&self, bytes: usize) {
+        self.dead.fetch_sub(bytes as u32, Ordering::Relaxed);
+    }
+
+    /// The highest version that records in reused room have begun at, or have died at there; 0: none was reused.
+    pub(crate) fn reuse_version(&self) -> u32 {
+        self.reuse_version.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_reuse_version(&self, version: u32) {
+        self.reuse_version.store(version, Ordering::Relaxed);
     }
 
     pub(crate) fn sealed_epoch(&self) -> u64 {
@@ -353,6 +373,7 @@ impl Segments {
         segment.dead.store(0, Ordering::Relaxed);
         segment.looked.store(0, Ordering::Relaxed);
         segment.mends.store(0, Ordering::Relaxed);
+        segment.reuse_version.store(0, Ordering::Relaxed);
         segment.expiring.reset(now_s);
         segment.birth.store(
             self.next_birth.fetch_add(1, Ordering::SeqCst),
@@ -447,6 +468,15 @@ impl Segments {
 
     fn extent_of(&self, id: SegmentId) -> ExtentId {
         ExtentId(id.0 / self.per_extent() as u32)
+    }
+
+    /// A sealed segment in which records were published again is as if sealed anew.
+    pub(crate) fn reseal(&self, id: SegmentId, epoch: u64, now_ms: u64) {
+        let segment = self.get(id);
+        if !mutant(Mutant::NotSealedAnew) {
+            segment.sealed_epoch.store(epoch, Ordering::Relaxed);
+        }
+        segment.sealed_ms.store(now_ms, Ordering::Relaxed);
     }
 
     /// Seals an open segment at `used` bytes.

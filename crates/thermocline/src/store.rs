@@ -20,8 +20,9 @@ use crate::generation::{Generations, Source};
 use crate::ghost::Ghosts;
 use crate::groups::{Event, GroupId, Groups};
 use crate::hash::Hasher;
+use crate::holes::{Holes, Room};
 use crate::index::{Found, Index, Near};
-use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured, CHUNK_PREFIX};
+use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
 use crate::location::{Place, Tier};
 use crate::mem::{current_core, Budget, Domain, Pin, Region};
 use crate::metrics::{Counter, Counters};
@@ -48,6 +49,7 @@ pub(crate) struct Store {
     pub(crate) index: Index,
     pub(crate) segments: Segments,
     pub(crate) lanes: Lanes,
+    pub(crate) holes: Holes,
     pub(crate) counters: Counters,
     pub(crate) time: Time,
     pub(crate) policy: Policy,
@@ -183,6 +185,7 @@ impl Store {
                 expected,
                 config.compress != CompressMode::Off,
             ),
+            holes: Holes::default(),
             counters: Counters::new(),
             generations: Mutex::new(
                 match config.policy.settings(config.objective)[0].rules.classes {
@@ -510,35 +513,16 @@ impl Store {
             // Whoever swaps the place out buries it: reclaim may be moving the chunk right now.
             if let Some(chunk) = Place::from_raw(word.swap(0, Ordering::AcqRel)) {
                 let item = self.item(chunk);
-                self.bury_chunk(chunk, &item.layout(item.header()));
+                self.bury(chunk, item.reserved(item.header()), 0);
             }
         }
-    }
-
-    /// Books a coded chunk about to be published.
-    pub(crate) fn raise_chunk(&self, place: Place, coded_bytes: usize) {
-        let at = place.offset() + CHUNK_PREFIX;
-        self.compress.raise(&self.word_bytes(at), coded_bytes);
-    }
-
-    /// Buries a chunk that its owner's table no longer names.
-    pub(crate) fn bury_chunk(&self, place: Place, layout: &Layout) {
-        if layout.is_coded() {
-            let at = place.offset() + layout.value_at;
-            self.compress
-                .lower(&self.word_bytes(at), layout.value_bytes);
-        }
-        self.bury(place, layout.reserved, 0);
     }
 
     /// The first bytes of a coded value: enough to know its codec, its dictionary and its length. Validate
     /// afterwards.
     pub(crate) fn coded_head(&self, seen: &Seen<'_>) -> [u8; 8] {
         // A coded value starts at a word (its item has an options byte) and has six bytes at the least.
-        self.word_bytes(seen.item.value_offset(&seen.layout))
-    }
-
-    fn word_bytes(&self, at: usize) -> [u8; 8] {
+        let at = seen.item.value_offset(&seen.layout);
         let word = |at: usize| u64::from(self.region().u32(at).load(Ordering::Relaxed));
         (word(at) | word(at + 4) << 32).to_le_bytes()
     }
@@ -576,6 +560,35 @@ impl Store {
             Reserved::At(place) => Reserved::At(place),
             Reserved::Full => self.reserve_elsewhere(pin, bytes, wide),
         }
+    }
+
+    /// Reserves room for a record of one piece: a hole among its like, or room in the lane. The version it begins at.
+    pub(crate) fn reserve_room(
+        &self,
+        pin: &Pin,
+        pool: Pool,
+        bytes: usize,
+        wide: bool,
+    ) -> Option<Room> {
+        if pool == Pool::Main {
+            if let Some(room) = self.holes.reserve(&self.segments, bytes, wide) {
+                return Some(room);
+            }
+        }
+        match self.reserve(pin, pool, bytes, wide) {
+            Reserved::At(place) => Some(Room { place, version: 0 }),
+            Reserved::Full => None,
+        }
+    }
+
+    /// A segment that was open for reuse is sealed anew and waits to be queued.
+    pub(crate) fn reseal(&self, id: SegmentId) {
+        let now_ms = match self.min_ttl_ms {
+            0 => 0,
+            _ => self.time.now_ms(),
+        };
+        self.segments.reseal(id, self.domain.epoch(), now_ms);
+        lock(&self.sealed).push(id);
     }
 
     /// This core's lane is full and no segment is free: room that another lane has left will do.

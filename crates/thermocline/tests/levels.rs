@@ -14,6 +14,7 @@ fn modules_use_lower_levels_only() {
         "tests.rs",
         "models.rs",
         "group_models.rs",
+        "reuse_models.rs",
         "simulation.rs",
         "replays.rs",
         "bench.rs",

@@ -46,6 +46,8 @@ pub struct Stats {
     pub moved_bytes: u64,
     /// Bytes appended by writers.
     pub inserted_bytes: u64,
+    /// Of these, bytes written into the room of dead items, where they lay.
+    pub reused_bytes: u64,
     /// Insertions whose ghost was still there (the kernel's `workingset_refault`).
     pub refaults: u64,
     /// Records reclaim walked over (the kernel's `pgscan`).
@@ -256,6 +258,7 @@ impl Cache {
             moved: sum(Counter::Moved),
             moved_bytes: sum(Counter::MovedBytes),
             inserted_bytes: sum(Counter::InsertedBytes),
+            reused_bytes: sum(Counter::ReusedBytes),
             refaults: sum(Counter::Refaults),
             scanned: sum(Counter::Scanned),
             segments_drained: sum(Counter::SegmentsDrained),
@@ -366,6 +369,9 @@ impl Inner {
         let mark = store.segments.last_birth();
         for lane in store.lanes.all() {
             lane.close(store);
+        }
+        if !mutant(Mutant::FlushKeepsHoles) {
+            crate::reclaim::close_holes(store, 0);
         }
         raise(mark);
         drop(held);

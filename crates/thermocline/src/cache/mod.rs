@@ -298,7 +298,9 @@ impl Inner {
     /// After a write: wakes the thread if room is short, or does its chores where there is none.
     #[inline]
     pub(crate) fn wake_if_short(&self) {
-        let calm = !self.reclaim.is_short(&self.store) && !self.flush_is_due();
+        let reclaim = &self.reclaim;
+        let short = reclaim.is_short(&self.store) || reclaim.wants_holes(&self.store);
+        let calm = !short && !self.flush_is_due();
         let index = &self.store.index;
         match &self.bell {
             Some(bell) if !calm || self.store.segments.wants_warm() || index.is_untidy() => {

@@ -96,7 +96,7 @@ impl Scan {
         let mut read = Vec::new();
         let mut slots = self.slots.iter();
         for slot in slots.by_ref() {
-            let record = store.segments.token(slot.place(), 0);
+            let record = record_at(store, slot.place());
             if self.shown.records.contains(&record) {
                 continue;
             }
@@ -149,6 +149,15 @@ impl Scan {
     pub fn progress(&self) -> f64 {
         self.cursor.progress(&self.inner.store.index)
     }
+}
+
+/// What no other record in the index is called, now or later: room that is used again has another version.
+fn record_at(store: &Store, place: Place) -> u64 {
+    let version = match store.segments.of(place).reuse_version() {
+        0 => 0,
+        _ => store.item(place).header().version(),
+    };
+    store.segments.token(place, version)
 }
 
 /// Copies key and facts of an item, unless it is gone. False: a writer raced.

@@ -14,6 +14,7 @@ use super::{Cache, Inner};
 use crate::config::Cause;
 use crate::curve::Access;
 use crate::error::Error;
+use crate::holes::Room;
 use crate::index::{Found, Publish};
 use crate::item::{Fields, MarkWord, Measured, Record, EXPIRY_MAX_MS, PLAIN_MAX};
 use crate::location::Place;
@@ -24,7 +25,6 @@ use crate::policy::Pool;
 use crate::reclaim::{describe, Gone};
 use crate::store::{Rejected, Seen};
 use crate::sync::{pause, Ordering};
-use crate::writer::Reserved;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -517,10 +517,14 @@ impl Inner {
             Some(old) => store.segments.of(old.seen.place).pool(),
             None => store.admit(pin, write.hash, new.bytes),
         };
-        let Reserved::At(place) = store.reserve(pin, pool, new.bytes, !new.small) else {
+        let Some(room) = store.reserve_room(pin, pool, new.bytes, !new.small) else {
             return Try::NoSegment;
         };
+        let Room { place, version } = room;
         store.write(place, new);
+        if version > 0 {
+            store.item(place).begin_at(version);
+        }
         let written = Written {
             place,
             bytes: new.bytes,
@@ -547,8 +551,15 @@ impl Inner {
         }
         let token = new.token_out.then(|| {
             let own = new.record.fields.token;
-            own.unwrap_or_else(|| store.segments.token(place, 0))
+            own.unwrap_or_else(|| store.segments.token(place, version))
         });
+        if version > 0 {
+            let bytes = new.bytes as u64;
+            store.counters.add(pin, Counter::ReusedBytes, bytes);
+            if old.is_none() {
+                store.holes.note_new(new.bytes);
+            }
+        }
         Try::Appended(Stored::Stored(token), pool)
     }
 

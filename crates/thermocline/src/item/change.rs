@@ -2,8 +2,9 @@
 
 use super::{
     field_bytes, key_at, key_end, shape_of, token_bit, Fields, Header, Item, Kind, Measured,
-    Record, HOLE, HOLE_PREFIX, LONG_PREFIX, OPT_CODED, PLAIN_MAX, SLACK_MAX, VERSION_MAX,
+    Record, HOLE, HOLE_PREFIX, LONG_PREFIX, PLAIN_MAX, SLACK_MAX, VERSION_MAX,
 };
+use crate::location::UNIT_BYTES;
 use crate::models_switch::{mutant, Mutant};
 use crate::sync::Ordering;
 
@@ -60,6 +61,22 @@ impl Item<'_> {
             self.region
                 .copy_in(self.at + reserved - 3, &[count[0], count[1], 0]);
         }
+    }
+
+    /// Takes over all bytes of a record that stands still, as its first version. The place is not yet published.
+    pub(crate) fn copy_from(&self, from: Item<'_>, header: Header, reserved: usize) {
+        let (source, rest) = (from.at + UNIT_BYTES, reserved - UNIT_BYTES);
+        self.region.copy_within(source, self.at + UNIT_BYTES, rest);
+        let first = 0xFF << Header::VERSION_SHIFT;
+        let fresh = header.0 & !(first | Header::TOKEN_OUT | Header::FROZEN | Header::LOCK);
+        self.word().store(fresh, Ordering::Release);
+    }
+
+    /// The version of a record that was just written where others lay before. It is not yet published.
+    pub(crate) fn begin_at(&self, version: u32) {
+        let word = self.word();
+        let first = word.load(Ordering::Relaxed) & !(0xFF << Header::VERSION_SHIFT);
+        word.store(first | version << Header::VERSION_SHIFT, Ordering::Release);
     }
 
     /// Whether `new` (of the same key) can overwrite this small item where it lies.
@@ -171,25 +188,10 @@ impl Item<'_> {
 
     /// Writes the fixed part of a chunk: whose it is and which.
     pub(crate) fn write_chunk_head(&self, owner: u64, number: u32, bytes: usize, reserved: usize) {
-        self.write_chunk(owner, number, bytes, reserved, 0);
-    }
-
-    /// The same of a chunk whose bytes are a coded form.
-    pub(crate) fn write_coded_chunk_head(
-        &self,
-        owner: u64,
-        number: u32,
-        bytes: usize,
-        reserved: usize,
-    ) {
-        self.write_chunk(owner, number, bytes, reserved, OPT_CODED);
-    }
-
-    fn write_chunk(&self, owner: u64, number: u32, bytes: usize, reserved: usize, options: u8) {
         let words = [
             (4, reserved as u32 / 4),
             (8, bytes as u32),
-            (12, (Kind::Chunk as u32) << 8 | u32::from(options)),
+            (12, (Kind::Chunk as u32) << 8),
             (16, owner as u32),
             (20, (owner >> 32) as u32),
             (24, number),

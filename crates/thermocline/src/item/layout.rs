@@ -79,6 +79,16 @@ impl Item<'_> {
         (kind, (word >> 16) as usize + 1)
     }
 
+    /// Bytes this record takes in its segment. Needs no validation.
+    #[inline(always)]
+    pub(crate) fn reserved(&self, header: Header) -> usize {
+        if header.is_long() {
+            4 * self.region.u32(self.at + 4).load(Ordering::Relaxed) as usize
+        } else {
+            4 * header.units()
+        }
+    }
+
     /// Where the parts are. For a small item that is being written the answer may be wrong, never out
     /// of the record's bounds; validation of the header tells.
     #[inline(always)]
@@ -199,6 +209,21 @@ impl Item<'_> {
             fields.token = Some((next() as u64) << 32 | low);
         }
         fields
+    }
+
+    /// Whether a copy of it, byte by byte, is what would be written anew: a plain value as long as its room, and no
+    /// token that only its place tells.
+    pub(crate) fn is_as_new(&self, header: Header, layout: &Layout) -> bool {
+        if layout.kind != Kind::Plain || layout.is_coded() {
+            return false;
+        }
+        let slack = layout
+            .reserved
+            .saturating_sub(layout.value_at + layout.value_bytes);
+        let padding = if header.is_long() { 8 } else { 4 };
+        let told = header.token_out() && layout.options & OPT_TOKEN == 0;
+        let idle_options = header.options() && layout.options == 0;
+        slack < padding && !told && !idle_options
     }
 
     /// The marks' word, if the item has one.

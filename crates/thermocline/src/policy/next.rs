@@ -8,6 +8,9 @@ use super::{Pool, Setting};
 /// copied per byte written.
 pub const COMPACT_SHARE: f64 = 0.10;
 
+/// The dead room of a segment of main is given to writers again when it is so large a share.
+pub const REOPEN_SHARE: f64 = 0.08;
+
 /// The same for probation where that is a few segments, of which the oldest goes soon in any case.
 const PROBATION_COMPACT_SHARE: f64 = 0.5;
 /// And where it holds a tenth of the cache or more: its segments lie long then, and while half of each might be dead
@@ -44,30 +47,41 @@ impl Candidate {
         (self.dead_bytes + self.expired_bytes).min(self.used_bytes)
     }
 
-    fn is_worth_it(&self, segment_bytes: u64, probation_share: f64) -> bool {
+    fn is_worth_it(&self, segment_bytes: u64, shares: Shares) -> bool {
         let needed = (segment_bytes as f64 * COMPACT_SHARE).max(1.0);
         let freed = self.freed_bytes();
         match self.pool {
-            Pool::Main => freed as f64 >= needed || freed > 0 && freed == self.used_bytes,
+            Pool::Main => {
+                self.expired_bytes as f64 >= needed
+                    || freed as f64 >= (segment_bytes as f64 * shares.main).max(1.0)
+                    || freed > 0 && freed == self.used_bytes
+            }
             // Probation is short and its oldest goes soon: copying its survivors pays only where the rule
             // "expired before live" asks for it, or where most of it is dead: nobody understands why a cache
             // with little in it evicts.
             Pool::Probation => {
                 self.expired_bytes as f64 >= needed
-                    || freed > 0 && freed as f64 >= self.used_bytes as f64 * probation_share
+                    || freed > 0 && freed as f64 >= self.used_bytes as f64 * shares.probation
             }
         }
     }
 }
 
-/// The candidate that frees most among those worth it; the first of equals. `probation_share`:
-/// `probation_compact_share` of the moment.
+/// How dead a segment must be to be worth a copy of its live rest, at the moment: `CompactShare` and
+/// `probation_compact_share`.
+#[derive(Debug, Clone, Copy)]
+pub struct Shares {
+    pub main: f64,
+    pub probation: f64,
+}
+
+/// The candidate that frees most among those worth it; the first of equals.
 pub fn most_freed(
     candidates: impl IntoIterator<Item = Candidate>,
     segment_bytes: u64,
-    probation_share: f64,
+    shares: Shares,
 ) -> Option<Candidate> {
-    let worth_it = |candidate: &Candidate| candidate.is_worth_it(segment_bytes, probation_share);
+    let worth_it = |candidate: &Candidate| candidate.is_worth_it(segment_bytes, shares);
     candidates
         .into_iter()
         .filter(worth_it)
@@ -187,6 +201,25 @@ mod tests {
     use super::super::Test;
     use super::*;
 
+    fn with_probation(probation: f64) -> Shares {
+        let main = COMPACT_SHARE;
+        Shares { main, probation }
+    }
+
+    #[test]
+    fn a_raised_share_spares_copies_but_not_of_what_expired() {
+        let shares = Shares {
+            main: 0.3,
+            probation: 0.5,
+        };
+        assert_eq!(
+            most_freed([candidate(1, Pool::Main, 29, 0)], 100, shares),
+            None
+        );
+        assert!(most_freed([candidate(1, Pool::Main, 30, 0)], 100, shares).is_some());
+        assert!(most_freed([candidate(1, Pool::Main, 0, 10)], 100, shares).is_some());
+    }
+
     const STRICT: Setting = Setting {
         probation_share: 0.10,
         test: Test::Strict,
@@ -290,21 +323,41 @@ mod tests {
 
     #[test]
     fn a_tenth_of_a_segment_is_worth_the_copying() {
-        assert_eq!(most_freed([candidate(1, Pool::Main, 9, 0)], 100, 0.5), None);
-        assert!(most_freed([candidate(1, Pool::Main, 10, 0)], 100, 0.5).is_some());
-        assert!(most_freed([candidate(1, Pool::Main, 5, 5)], 100, 0.5).is_some());
-        assert_eq!(most_freed([candidate(1, Pool::Main, 0, 0)], 0, 0.5), None);
+        assert_eq!(
+            most_freed([candidate(1, Pool::Main, 9, 0)], 100, with_probation(0.5)),
+            None
+        );
+        assert!(most_freed([candidate(1, Pool::Main, 10, 0)], 100, with_probation(0.5)).is_some());
+        assert!(most_freed([candidate(1, Pool::Main, 5, 5)], 100, with_probation(0.5)).is_some());
+        assert_eq!(
+            most_freed([candidate(1, Pool::Main, 0, 0)], 0, with_probation(0.5)),
+            None
+        );
     }
 
     #[test]
     fn probation_is_walked_early_for_expired_bytes_or_when_half_dead() {
         assert_eq!(
-            most_freed([candidate(1, Pool::Probation, 49, 0)], 100, 0.5),
+            most_freed(
+                [candidate(1, Pool::Probation, 49, 0)],
+                100,
+                with_probation(0.5)
+            ),
             None
         );
-        assert!(most_freed([candidate(1, Pool::Probation, 0, 10)], 100, 0.5).is_some());
+        assert!(most_freed(
+            [candidate(1, Pool::Probation, 0, 10)],
+            100,
+            with_probation(0.5)
+        )
+        .is_some());
         assert!(
-            most_freed([candidate(1, Pool::Probation, 100, 0)], 100, 0.5).is_some(),
+            most_freed(
+                [candidate(1, Pool::Probation, 100, 0)],
+                100,
+                with_probation(0.5)
+            )
+            .is_some(),
             "nothing to copy"
         );
     }
@@ -316,8 +369,8 @@ mod tests {
         assert!((probation_compact_share(70, 1000) - 0.35).abs() < 1e-9);
         assert!((probation_compact_share(400, 1000) - 0.2).abs() < 1e-9);
         let fifth = [candidate(1, Pool::Probation, 20, 0)];
-        assert_eq!(most_freed(fifth, 100, 0.5), None);
-        assert!(most_freed(fifth, 100, 0.2).is_some());
+        assert_eq!(most_freed(fifth, 100, with_probation(0.5)), None);
+        assert!(most_freed(fifth, 100, with_probation(0.2)).is_some());
     }
 
     #[test]
@@ -327,7 +380,7 @@ mod tests {
             dead_bytes: 5,
             ..candidate(1, Pool::Main, 0, 0)
         };
-        assert_eq!(most_freed([short], 100, 0.5), Some(short));
+        assert_eq!(most_freed([short], 100, with_probation(0.5)), Some(short));
     }
 
     #[test]
@@ -339,9 +392,9 @@ mod tests {
             candidate(4, Pool::Main, 40, 0),
         ];
         assert_eq!(
-            most_freed(candidates, 100, 0.5).map(|best| best.segment),
+            most_freed(candidates, 100, with_probation(0.5)).map(|best| best.segment),
             Some(2)
         );
-        assert_eq!(most_freed([], 100, 0.5), None);
+        assert_eq!(most_freed([], 100, with_probation(0.5)), None);
     }
 }

@@ -452,7 +452,11 @@ impl Simulation {
         });
         let probation = self.queues[Pool::Probation as usize].used_bytes;
         let share = probation_compact_share(probation, self.config.capacity_bytes);
-        most_freed(candidates, self.config.segment_bytes, share)
+        let shares = Shares {
+            main: COMPACT_SHARE,
+            probation: share,
+        };
+        most_freed(candidates, self.config.segment_bytes, shares)
     }
 
     fn compact(&mut self, candidate: Candidate) {

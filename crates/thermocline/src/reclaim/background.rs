@@ -138,8 +138,7 @@ fn run(work: &impl Work, bell: &Bell) {
         while passes < GO_PASSES
             && (passes == 0 || chores_at.elapsed() < TICK)
             && !stopping(bell)
-            && !reclaim.is_full_enough(store)
-            && reclaim.work(store)
+            && (reclaim.reopen_some(store) || !reclaim.is_full_enough(store) && reclaim.work(store))
         {
             passes += 1;
             tries = 0;

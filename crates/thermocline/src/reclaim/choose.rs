@@ -14,6 +14,11 @@ impl Reclaim {
     /// Takes newly sealed segments into the queues.
     pub(super) fn queue_sealed(&self, store: &Store, books: &mut Books) {
         let sealed = std::mem::take(&mut *lock(&store.sealed));
+        if !sealed.is_empty() {
+            books.unsettled = true;
+            self.reopens.store(true, Ordering::Relaxed);
+            books.compact.follow(store);
+        }
         for id in sealed {
             let segment = store.segment(id);
             let (queue, bytes) = books.of(segment.tier(), segment.pool());
@@ -57,8 +62,11 @@ impl Reclaim {
             // Survivors would have nowhere to go and be evicted; what is condemned comes free soon.
             return false;
         }
-        // What was sealed a moment ago can be drained two epochs later.
-        let _ = store.domain.try_advance() && store.domain.try_advance();
+        if books.unsettled {
+            // What was sealed a moment ago can be drained two epochs later.
+            let passed = store.domain.try_advance() && store.domain.try_advance();
+            books.unsettled = !passed;
+        }
         let evict = self.evicts(store);
         if self.owes(store) {
             if store.segments.give_back_extent() {
@@ -338,8 +346,11 @@ impl Reclaim {
             }
         });
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
-        let share = policy::probation_compact_share(probation_bytes, capacity);
-        policy::most_freed(candidates, store.segments.bytes() as u64, share)
+        let shares = policy::Shares {
+            main: books.compact.share(),
+            probation: policy::probation_compact_share(probation_bytes, capacity),
+        };
+        policy::most_freed(candidates, store.segments.bytes() as u64, shares)
     }
 }
 

@@ -42,7 +42,7 @@ impl Reclaim {
         let mut idle_since = None;
         while left() < bytes && drains > 0 {
             let mut books = lock(&self.books);
-            self.queue_sealed(store, &mut books);
+            self.forget_holes(store, &mut books);
             let found = match books.drain {
                 Some(_) => Old::Begun,
                 None => self.begin_old(store, &mut books, last),

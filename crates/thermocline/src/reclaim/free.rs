@@ -44,7 +44,7 @@ impl Reclaim {
         if freed {
             books.given_up.clear();
             while self.owes(store) && store.segments.give_back_extent() {}
-            self.freed.notify_all();
+            self.tell_news();
         }
         freed
     }
@@ -62,6 +62,7 @@ impl Reclaim {
         if segment.tier() == Tier::Hot {
             books.hot_frees_little = drain.frees_little(store);
         }
+        books.compact.copied(drain.compacted_bytes());
         self.evicted_bytes
             .fetch_add(drain.evicted_bytes(), Ordering::Relaxed);
         if drain.relinks() {

@@ -11,12 +11,13 @@
 
 mod background;
 mod choose;
+mod cost;
 mod drain;
 mod evict_old;
 mod free;
 mod moving;
-mod moving_chunk;
 mod patience;
+mod reopen;
 mod thin;
 mod tiers;
 mod trim;
@@ -26,6 +27,7 @@ pub(crate) use background::{Background, Bell, Work};
 pub(crate) use drain::{describe, take};
 pub(crate) use moving::{promote, Version};
 pub use patience::limit_waits;
+pub(crate) use reopen::close_holes;
 
 use crate::compress::Press;
 use crate::config::{Cause, CONDEMNED_MIN, CONDEMNED_SHARE, STALL_WAIT};
@@ -39,7 +41,8 @@ use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Order
 use drain::Drain;
 use patience::Patience;
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::sync::TryLockError;
+use std::time::{Duration, Instant};
 
 /// Items a direct pass looks at before it lets go of the lock.
 const DIRECT_ITEMS: usize = 64;
@@ -47,6 +50,8 @@ const DIRECT_ITEMS: usize = 64;
 const DIRECT_ITEMS_CODED: usize = 16;
 /// Items the background thread does in one go.
 const BACKGROUND_ITEMS: usize = 512;
+/// How long a writer waits at a time for the news of another thread's pass.
+const NEWS_WAIT: Duration = Duration::from_millis(1);
 /// Drains in a row that freed next to nothing before the next one is stricter by one counter.
 const FRUITLESS_MAX: u32 = 16;
 /// Segments looked at for compaction in one go.
@@ -84,6 +89,8 @@ pub(crate) struct Reclaim {
     pub(crate) evict: AtomicBool,
     /// What could be evicted when last looked at was too young for it.
     too_young: AtomicBool,
+    /// There may be segments worth reopening.
+    reopens: AtomicBool,
     /// There is a background thread, which does what takes long.
     background: bool,
     /// Held by whoever refits the ghost table.
@@ -115,11 +122,17 @@ struct Books {
     /// It freed less than a quarter of its segment: what was in it does not compress, or was kept.
     hot_frees_little: bool,
     condemned: VecDeque<(SegmentId, u64)>,
+    /// How dead a segment must be for compaction, by what compaction costs.
+    compact: cost::Cost,
+    /// Something was queued, and since then the epoch has not moved on by two.
+    unsettled: bool,
     drain: Option<Drain>,
     /// Segments whose survivors found no room, until a segment comes free or a writer asks again.
     given_up: Vec<SegmentId>,
     /// In team use: the segment whose dead runs are looked for.
     thin: Option<thin::Thin>,
+    /// Segments that are to be reopened.
+    look: Option<reopen::Look>,
     gone: Vec<Gone>,
     /// Where the next look for candidates starts.
     candidate_at: usize,
@@ -180,9 +193,12 @@ impl Reclaim {
                 hot_gave_last: false,
                 hot_frees_little: false,
                 condemned: VecDeque::new(),
+                compact: cost::Cost::default(),
+                unsettled: false,
                 drain: None,
                 given_up: Vec::new(),
                 thin: None,
+                look: None,
                 gone: Vec::new(),
                 candidate_at: 0,
                 thin_at: 0,
@@ -203,6 +219,7 @@ impl Reclaim {
             extents_wanted: AtomicU64::new(0),
             evict: AtomicBool::new(evict),
             too_young: AtomicBool::new(false),
+            reopens: AtomicBool::new(true),
             background,
             fitting: Mutex::new(()),
             item_bytes_max: AtomicU64::new(0),
@@ -267,6 +284,9 @@ impl Reclaim {
     /// else is at it. No pin may be held.
     #[inline]
     pub(crate) fn help(&self, store: &Store, pool: Pool) {
+        if !self.background {
+            self.reopen_some(store);
+        }
         let ghosts_due = !self.background && store.ghosts_due();
         if ghosts_due || self.is_short(store) && self.is_time(store, pool) {
             self.help_slowly(store);
@@ -367,8 +387,16 @@ impl Reclaim {
             if now_missing < least {
                 (least, nearer_at, idle_since) = (now_missing, None, None);
             }
+            let busy = *nearer_at.get_or_insert_with(Instant::now);
+            if busy.elapsed() > patience.busy {
+                return missing(self) == 0;
+            }
             let progress = {
-                let mut books = lock(&self.books);
+                let Some(mut books) = self.try_books() else {
+                    // Another thread works for all.
+                    self.wait_for_news(NEWS_WAIT, || missing(self) < now_missing);
+                    continue;
+                };
                 let pin = store.pin();
                 store.counters.one(&pin, Counter::DirectPasses);
                 drop(pin);
@@ -376,10 +404,6 @@ impl Reclaim {
                 self.finish(store, books);
                 progress
             };
-            let busy = *nearer_at.get_or_insert_with(Instant::now);
-            if busy.elapsed() > patience.busy {
-                return missing(self) == 0;
-            }
             let limit = match progress {
                 Progress::Some => {
                     idle_since = None;
@@ -402,16 +426,45 @@ impl Reclaim {
         }
     }
 
+    /// The books, unless another thread has them. (Waiting for the lock itself a writer slept on while its holder took
+    /// it again and again: 4 ms.)
+    fn try_books(&self) -> Option<MutexGuard<'_, Books>> {
+        if cfg!(shuttle) {
+            // Its waits have no end but a call.
+            return Some(lock(&self.books));
+        }
+        match self.books.try_lock() {
+            Ok(books) => Some(books),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Waits until something came free, or for a while; not at all if that `is_old` news.
+    fn wait_for_news(&self, most: Duration, is_old: impl Fn() -> bool) {
+        let waiting = lock(&self.waiting);
+        if is_old() {
+            return;
+        }
+        let _ = self
+            .freed
+            .wait_timeout(waiting, most)
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+    }
+
+    /// Something came free.
+    fn tell_news(&self) {
+        // Whoever has looked and does not wait yet must not miss it.
+        drop(lock(&self.waiting));
+        self.freed.notify_all();
+    }
+
     /// Waits a moment for readers to unpin, writers to publish, guards to go.
     fn wait_for_pins(&self, store: &Store) {
         let pin = store.pin();
         store.counters.one(&pin, Counter::ReclaimStalled);
         drop(pin);
-        let waiting = lock(&self.waiting);
-        let _ = self
-            .freed
-            .wait_timeout(waiting, STALL_WAIT)
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.wait_for_news(STALL_WAIT, || false);
     }
 
     /// Lets go of the lock, then tells the listener.
@@ -432,6 +485,11 @@ impl Reclaim {
         let freed = self.free_condemned(store, books);
         let thins = books.drain.is_none() && (books.unhurried || !self.background);
         if thins && self.thins(store) && self.thin(store, books, items) {
+            return Progress::Some;
+        }
+        if self.owes(store) {
+            self.forget_holes(store, books);
+        } else if books.drain.is_none() && self.reopen(store, books) {
             return Progress::Some;
         }
         if books.drain.is_none() && !self.start(store, books) {

@@ -1,10 +1,11 @@
-//! Moving one item to another segment. (Chunks of large values: `moving_chunk`.)
+//! Moving one item, or one chunk of a large value, to another segment.
 //!
 //! An item is frozen first, so that no overwrite is lost between the copy and the turn of the slot; a
-//! token that a client holds travels with it.
+//! token that a client holds travels with it. A chunk needs no freeze: its bytes never change, and its
+//! place in the owner's table is turned by one compare-exchange, which a concurrent removal wins.
 
 use crate::compress::Press;
-use crate::item::{Header, Kind, Measured, Record};
+use crate::item::{Header, Kind, Layout, Measured, Record, CHUNK_PREFIX};
 use crate::location::{Place, Tier};
 use crate::mem::Pin;
 use crate::metrics::Counter;
@@ -148,6 +149,23 @@ fn copy_frozen(
     if header.token_out() && fields.token.is_none() {
         fields.token = Some(store.segments.token(from, header.version()));
     }
+    if coder.is_none() && item.is_as_new(header, &layout) {
+        let bytes = layout.reserved;
+        let Some(to) = reserve(store, pin, bytes, header.is_long(), target) else {
+            return Moved::NoRoom;
+        };
+        store.item(to).copy_from(item, header, bytes);
+        let expires_ms = fields.expires_ms;
+        return turn(
+            store,
+            pin,
+            hash,
+            (from, &layout),
+            (to, bytes),
+            counter,
+            expires_ms,
+        );
+    }
     let mut key = Vec::with_capacity(layout.key_bytes);
     item.append_key(&layout, &mut key);
     let chunked = layout.kind == Kind::Chunked;
@@ -190,22 +208,45 @@ fn copy_frozen(
         // Before it can be found and buried by others.
         store.compress.raise(record.value, record.value.len());
     }
+    let moved = turn(
+        store,
+        pin,
+        hash,
+        (from, &layout),
+        (to, bytes),
+        counter,
+        fields.expires_ms,
+    );
+    match moved {
+        Moved::Done(_) if layout.is_coded() => store.compress.lower(&value, value.len()),
+        Moved::Gone if record.fields.coded => {
+            store.compress.lower(record.value, record.value.len())
+        }
+        _ => {}
+    }
+    moved
+}
+
+/// Turns the slot from the old record to its copy, if it still points there.
+fn turn(
+    store: &Store,
+    pin: &Pin,
+    hash: u64,
+    (from, layout): (Place, &Layout),
+    (to, bytes): (Place, usize),
+    counter: u32,
+    expires_ms: u64,
+) -> Moved {
     store.group(to, bytes);
     let turned = store.index.move_if(hash, from, to, Some(counter));
     if !turned && !mutant(Mutant::MoveBlind) {
         store.ungroup(to, bytes);
         store.bury(to, bytes, 0);
-        if record.fields.coded {
-            store.compress.lower(record.value, record.value.len());
-        }
         return Moved::Gone;
     }
-    store.book_expiry(to, bytes, fields.expires_ms);
+    store.book_expiry(to, bytes, expires_ms);
     store.ungroup(from, layout.reserved);
-    store.bury(from, layout.reserved, fields.expires_ms);
-    if layout.is_coded() {
-        store.compress.lower(&value, value.len());
-    }
+    store.bury(from, layout.reserved, expires_ms);
     store.counters.one(pin, Counter::Moved);
     store.counters.add(pin, Counter::MovedBytes, bytes as u64);
     Moved::Done(bytes)
@@ -250,13 +291,49 @@ fn copy_table(
     }
 }
 
-pub(super) fn reserve(
+pub(super) fn move_chunk(
     store: &Store,
     pin: &Pin,
-    bytes: usize,
-    wide: bool,
+    owner: u64,
+    from: Place,
     target: Target,
-) -> Option<Place> {
+) -> Moved {
+    let item = store.item(from);
+    let layout = item.layout(item.header());
+    let (_, number) = item.chunk_owner();
+    let bytes = layout.reserved;
+    let Some(to) = reserve(store, pin, bytes, true, target) else {
+        return Moved::NoRoom;
+    };
+    let copy = store.item(to);
+    copy.write_chunk_head(owner, number, layout.value_bytes, bytes);
+    store.region().copy_within(
+        from.offset() + CHUNK_PREFIX,
+        to.offset() + CHUNK_PREFIX,
+        layout.value_bytes,
+    );
+    let turned = store.index.find(owner, |place| {
+        let seen = store.look(place);
+        if mutant(Mutant::LockedHeadIsGone) && seen.header.locked() {
+            return false;
+        }
+        seen.layout.kind == Kind::Chunked
+            && (number as usize) < store.chunk_count(&seen.layout)
+            && store
+                .chunk_word(&seen, number as usize)
+                .compare_exchange(from.raw(), to.raw(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    });
+    if turned.is_none() && !mutant(Mutant::ChunkBlind) {
+        store.bury(to, bytes, 0);
+        return Moved::Gone;
+    }
+    store.bury(from, bytes, 0);
+    store.counters.add(pin, Counter::MovedBytes, bytes as u64);
+    Moved::Done(bytes)
+}
+
+fn reserve(store: &Store, pin: &Pin, bytes: usize, wide: bool, target: Target) -> Option<Place> {
     let to_main = target.pool == Pool::Main;
     let lane = match (target.tier, to_main, target.compaction) {
         (Tier::Hot, true, true) => &store.lanes.compaction,

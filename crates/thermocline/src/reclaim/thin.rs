@@ -141,7 +141,7 @@ impl Thin {
 }
 
 /// Bytes of a record, and whether nothing points to it.
-fn look(store: &Store, place: Place) -> (usize, bool) {
+pub(super) fn look(store: &Store, place: Place) -> (usize, bool) {
     let item = store.item(place);
     let layout = item.layout(item.header());
     let dead = match layout.kind {
@@ -258,7 +258,7 @@ impl Reclaim {
                 first.write_filler(length);
             }
         }
-        self.freed.notify_all();
+        self.tell_news();
     }
 }
 

@@ -15,7 +15,7 @@ impl Reclaim {
             lane.close(store);
         }
         let mut books = lock(&self.books);
-        self.queue_sealed(store, &mut books);
+        self.forget_holes(store, &mut books);
         books.thin = None;
         if let Some(drain) = books.drain.take() {
             let segment = store.segment(drain.id());

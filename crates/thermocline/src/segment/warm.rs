@@ -36,6 +36,8 @@ impl Segment {
         self.released.store(released, Ordering::Relaxed);
         self.mends.store(from.u32()?, Ordering::Relaxed);
         self.looked.store(dead, Ordering::Relaxed);
+        // Not written down: nothing is put into its dead room any more.
+        self.reuse_version.store(REUSE_MAX, Ordering::Relaxed);
         self.used.store(used, Ordering::Relaxed);
         self.dead.store(dead, Ordering::Relaxed);
         let mut words = [0; WORDS];

@@ -1,0 +1,248 @@
+//! Reopening: the dead runs of a sealed segment become holes for writers, instead of its live rest being copied away.
+//!
+//! ```text
+//! looked through, unqueued --two epochs, no hold--> holes (`holes.rs`) --closed--> sealed and queued anew
+//! ```
+//! Two looks, as in `thin.rs`: the walk notes records that no slot points to. In a settled segment such a record is dead
+//! for good, and after two epochs with no hold nobody reads it or locks it any more: neither who found it before it
+//! died, nor who would still overwrite it in place. Only then its version is read: what is written there begins at a
+//! later one than any record of the segment that has died ever had.
+//!
+//! Must hold: no byte of a record that a slot or a live chunk table points to becomes a hole; nothing is published in
+//! a segment born before a mark that was raised by then (marks are raised under this lock and close all holes).
+
+use super::choose::{is_held, is_settled};
+use super::{thin, Books, Reclaim};
+use crate::generation::Source;
+use crate::holes::HOLE_MIN;
+use crate::location::Place;
+use crate::models_switch::{mutant, Mutant};
+use crate::policy;
+use crate::segment::{SegmentId, REUSE_MAX};
+use crate::store::Store;
+use crate::sync::{lock, Ordering};
+
+/// Segments looked through before the epoch is moved on.
+const LOOK_SEGMENTS: usize = 4;
+/// One in so many segments may be reopened, and at most so many.
+const SEGMENTS_SHARE: usize = 32;
+const SEGMENTS_MAX: usize = 16;
+
+/// Segments that were looked through and wait for the epochs.
+pub(super) struct Look {
+    found: Vec<Found>,
+    /// When the last record was found dead.
+    ended: u64,
+}
+
+struct Found {
+    id: SegmentId,
+    /// Offset in the region and bytes of each dead run.
+    runs: Vec<(usize, usize)>,
+}
+
+impl Reclaim {
+    /// Whether segments are to be reopened: a full cache that is used whole, in one tier, and whose holes run out.
+    pub(crate) fn wants_holes(&self, store: &Store) -> bool {
+        // Models say themselves when.
+        !cfg!(shuttle)
+            && self.reopens.load(Ordering::Relaxed)
+            && self.holes_low(store)
+            && self.may_reopen(store)
+    }
+
+    /// Reopens segments if it is time, and nobody else is at the books. True if it did something.
+    pub(super) fn reopen_some(&self, store: &Store) -> bool {
+        if !self.wants_holes(store) {
+            return false;
+        }
+        let Ok(mut books) = self.books.try_lock() else {
+            return false;
+        };
+        self.queue_sealed(store, &mut books);
+        self.reopen(store, &mut books)
+    }
+
+    fn may_reopen(&self, store: &Store) -> bool {
+        let one_tier = !store.compress.is_on() && store.run_bytes.is_none();
+        let is_full = cfg!(shuttle) || store.segments.could_add() == 0;
+        one_tier && reopened_max(store) > 0 && is_full && !self.owes(store)
+    }
+
+    /// Reopens what it can at once, whether it is time or not: for the models.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn reopen_now(&self, store: &Store) {
+        let mut books = lock(&self.books);
+        self.queue_sealed(store, &mut books);
+        if books.look.is_some() || self.look(store, &mut books) {
+            self.reopen(store, &mut books);
+        }
+    }
+
+    fn holes_low(&self, store: &Store) -> bool {
+        let bytes = (reopened_max(store) * store.segments.bytes()) as u64;
+        (store.holes.bytes() as f64) < bytes as f64 * policy::REOPEN_SHARE / 2.0
+    }
+
+    /// A bounded piece of that work. False: nothing to do, or nothing that can be done now.
+    pub(super) fn reopen(&self, store: &Store, books: &mut Books) -> bool {
+        if books.look.is_none() && !(self.wants_holes(store) && self.look(store, books)) {
+            return false;
+        }
+        let Some(look) = books.look.take() else {
+            return false;
+        };
+        if !store.domain.passed(look.ended) {
+            let _ = store.domain.try_advance() && store.domain.try_advance();
+        }
+        if !store.domain.passed(look.ended) && !mutant(Mutant::ReuseNoGrace) {
+            books.look = Some(look);
+            return false;
+        }
+        let most = reopened_max(store).saturating_sub(look.found.len());
+        close_holes(store, most);
+        for found in look.found {
+            self.open_holes(store, found);
+        }
+        true
+    }
+
+    /// Looks through the segments of main of which most has died.
+    fn look(&self, store: &Store, books: &mut Books) -> bool {
+        let least = (store.segments.bytes() as f64 * policy::REOPEN_SHARE) as usize;
+        let marks = store.flush.any.load(Ordering::Acquire);
+        // The oldest are drained soon: their dead bytes come free anyway.
+        let old = books.main.len() / SEGMENTS_SHARE;
+        let fits = |id: &SegmentId| {
+            let segment = store.segment(*id);
+            segment.dead() >= least
+                && segment.birth() > marks
+                && segment.reuse_version() < REUSE_MAX
+                && is_settled(store, *id)
+                && !is_taken(store, *id)
+                && !books.given_up.contains(id)
+        };
+        let main = books.main.iter().skip(old).copied().filter(fits);
+        // Read once: writers bury meanwhile.
+        let mut most: Vec<(usize, u32)> = main.map(|id| (store.segment(id).dead(), id.0)).collect();
+        most.sort_unstable_by_key(|&one| std::cmp::Reverse(one));
+        most.truncate(LOOK_SEGMENTS);
+        if most.is_empty() {
+            // Until more was sealed.
+            self.reopens.store(false, Ordering::Relaxed);
+            return false;
+        }
+        let mut found = Vec::new();
+        for id in most.into_iter().map(|(_, id)| SegmentId(id)) {
+            if self.unqueue(store, books, id) {
+                let runs = dead_runs(store, id);
+                found.push(Found { id, runs });
+            }
+        }
+        // Read after the last record was found dead.
+        let ended = store.domain.epoch();
+        books.look = Some(Look { found, ended });
+        true
+    }
+
+    /// Nobody is left who knew the dead records: what they took are holes, unless a guard holds the segment.
+    fn open_holes(&self, store: &Store, found: Found) {
+        let Found { id, runs } = found;
+        let segment = store.segment(id);
+        let held = is_taken(store, id);
+        let dark = segment.birth() <= store.flush.any.load(Ordering::Acquire);
+        if held || dark || !self.may_reopen(store) {
+            return lock(&store.sealed).push(id);
+        }
+        let (runs, version) = reusable(store, id, &runs);
+        segment.set_reuse_version(version);
+        if runs.is_empty() {
+            return lock(&store.sealed).push(id);
+        }
+        let version = match mutant(Mutant::ReuseSameVersion) {
+            true => 0,
+            false => version,
+        };
+        store.holes.open(id, version, &runs);
+    }
+
+    /// Nothing is reserved in dead room any more, and what was to become holes is queued again.
+    pub(super) fn forget_holes(&self, store: &Store, books: &mut Books) {
+        close_holes(store, 0);
+        let found = books.look.take().map_or(Vec::new(), |look| look.found);
+        lock(&store.sealed).extend(found.into_iter().map(|found| found.id));
+        self.queue_sealed(store, books);
+    }
+}
+
+/// Whether a guard may hold what is dead there.
+fn is_taken(store: &Store, id: SegmentId) -> bool {
+    is_held(store, id) && !mutant(Mutant::ReuseHeld)
+}
+
+fn reopened_max(store: &Store) -> usize {
+    let share = if cfg!(shuttle) { 1 } else { SEGMENTS_SHARE };
+    (store.segments.owned() / share).min(SEGMENTS_MAX)
+}
+
+/// Closes all but so many reopened segments. Under the reclaim lock.
+pub(crate) fn close_holes(store: &Store, most: usize) {
+    let closed = store.holes.close(&store.segments, most);
+    for id in closed {
+        store.reseal(id);
+    }
+    let new_bytes = store.holes.take_new_bytes();
+    if new_bytes > 0 {
+        let mut generations = lock(&store.generations);
+        generations.put_main(new_bytes, Source::New);
+        store.publish_now(&generations);
+    }
+}
+
+/// Walks a settled segment of its own: runs of records that nothing points to.
+fn dead_runs(store: &Store, id: SegmentId) -> Vec<(usize, usize)> {
+    let _pin = store.pin();
+    let start = store.segments.start(id);
+    let end = start + store.segment(id).used();
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    let mut at = start;
+    while at < end {
+        let (bytes, dead) = thin::look(store, Place::from_offset(at));
+        assert!(
+            bytes >= 4 && at + bytes <= end,
+            "a record reaches over the end of its segment"
+        );
+        match runs.last_mut() {
+            Some((from, length)) if dead && *from + *length == at => *length += bytes,
+            _ if dead => runs.push((at, bytes)),
+            _ => {}
+        }
+        at += bytes;
+    }
+    runs.retain(|&(_, bytes)| bytes >= HOLE_MIN);
+    runs
+}
+
+/// The runs without what died at too high a version, and the version to begin at there.
+fn reusable(store: &Store, id: SegmentId, runs: &[(usize, usize)]) -> (Vec<(usize, usize)>, u32) {
+    let mut last = store.segment(id).reuse_version();
+    let mut kept: Vec<(usize, usize)> = Vec::new();
+    for &(from, length) in runs {
+        let mut at = from;
+        while at < from + length {
+            let item = store.item(Place::from_offset(at));
+            let header = item.header();
+            let bytes = item.reserved(header);
+            if header.version() < REUSE_MAX {
+                last = last.max(header.version());
+                match kept.last_mut() {
+                    Some((start, room)) if *start + *room == at => *room += bytes,
+                    _ => kept.push((at, bytes)),
+                }
+            }
+            at += bytes;
+        }
+    }
+    kept.retain(|&(_, bytes)| bytes >= HOLE_MIN);
+    (kept, last + 1)
+}
