@@ -4,7 +4,7 @@
 #![cfg(feature = "simulate")]
 
 use thermocline::simulate::{mixed, Simulation, SimulationConfig};
-use thermocline::{Cache, Config, Objective, PageMode, ReclaimPolicy};
+use thermocline::{Cache, Config, Expiry, Objective, PageMode, ReclaimPolicy};
 
 const SEED: u64 = 7;
 /// Bytes of a value; with key and header an item takes 1,024.
@@ -154,5 +154,42 @@ fn what_was_stored_outlives_the_fresh_floor() {
                 );
             }
         }
+    }
+}
+
+/// What is only ever touched, by `touch` or by get-and-touch, is in use: a stream of new keys does not evict it. (A
+/// session store reads by nothing else.)
+#[test]
+fn what_is_touched_is_kept() {
+    let hot = 500u32;
+    for read in [false, true] {
+        let cache = Cache::new(config(ReclaimPolicy::GenDuel)).expect("a cache");
+        let value = vec![7u8; VALUE_BYTES];
+        // Whole seconds over whole seconds: one word, the item stays where it is.
+        let in_an_hour = Expiry::AtMs((cache.now_ms() / 1000 + 3600) * 1000);
+        let key = |number: u32| [b'h', 0, 0, 0, number as u8, (number >> 8) as u8];
+        // A full cache: what is new stands in probation, and leaves from there unless it is asked for.
+        for i in 0..40_000u32 {
+            cache.set(&i.to_be_bytes(), &value).expect("stored");
+        }
+        for number in 0..hot {
+            cache.set(&key(number), &value).expect("stored");
+            assert!(cache.touch(&key(number), in_an_hour).expect("room"));
+        }
+        for i in 40_000..100_000u32 {
+            cache.set(&i.to_be_bytes(), &value).expect("stored");
+            if i % 3 > 0 {
+                continue;
+            }
+            let key = key(i / 3 % hot);
+            match read {
+                true => drop(cache.get_and_touch(&key, in_an_hour).expect("room")),
+                false => drop(cache.touch(&key, in_an_hour).expect("room")),
+            }
+        }
+        let kept = (0..hot)
+            .filter(|&number| cache.contains(&key(number)))
+            .count();
+        assert!(kept as u32 > hot * 9 / 10, "{kept} of {hot} (read: {read})");
     }
 }

@@ -5,6 +5,7 @@ use super::expiry::Expire;
 use super::one::read_and_touch;
 use crate::net::Talk;
 use crate::wire::{push_u64, GetTouch, Words};
+use thermocline::Want;
 
 impl Conversation {
     pub(super) fn get_touch(&mut self, talk: &mut Talk, request: GetTouch<'_>) -> Line {
@@ -36,7 +37,11 @@ impl Conversation {
     }
 
     fn touch_key(&mut self, key: &[u8], token: bool, expire: Expire) {
-        let found = read_and_touch(&self.cache, key, expire.engine(), true);
+        let want = Want {
+            token,
+            ..Want::default()
+        };
+        let found = read_and_touch(&self.cache, key, expire.engine(), want);
         self.count_touch(found.is_some());
         self.counters.cmd_get.add(1);
         let Some(found) = found else {

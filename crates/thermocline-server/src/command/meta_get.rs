@@ -39,7 +39,7 @@ impl Conversation {
             let found = match flags.ttl_s {
                 Some(ttl_s) => {
                     let expiry = Expire::of(ttl_s, now_ms).engine();
-                    let found = read_and_touch(&self.cache, key, expiry, !flags.has(b'u'));
+                    let found = read_and_touch(&self.cache, key, expiry, wanted(flags));
                     self.count_touch(found.is_some());
                     found
                 }
@@ -68,12 +68,7 @@ impl Conversation {
     }
 
     fn read_one(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Option<Found> {
-        let want = Want {
-            token: flags.has(b'c') || flags.compare.is_some(),
-            mark: !flags.has(b'u'),
-            count: true,
-        };
-        read_one(&self.cache, key, want)
+        read_one(&self.cache, key, wanted(flags))
     }
 
     /// Makes an empty item that carries the claim of whoever asked; the answer is false where there is one already.
@@ -209,5 +204,14 @@ impl Conversation {
             meta.stored_bytes
         );
         self.out.line(text.as_bytes());
+    }
+}
+
+/// What the flags of a meta get ask for beside value and facts.
+fn wanted(flags: &MetaFlags<'_>) -> Want {
+    Want {
+        token: flags.has(b'c') || flags.compare.is_some(),
+        mark: !flags.has(b'u'),
+        count: true,
     }
 }

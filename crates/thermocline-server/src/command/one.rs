@@ -53,21 +53,20 @@ pub(super) fn read_and_touch(
     cache: &Cache,
     key: &[u8],
     expiry: Expiry,
-    mark: bool,
+    want: Want,
 ) -> Option<Found> {
     let is_large = |meta: Meta| meta.value_bytes > COPY_BYTES_MAX;
     if !cache.peek(key, false).is_some_and(is_large) {
-        let found = cache.get_and_touch(key, expiry).unwrap_or(None);
+        let found = cache.get_and_touch_as(key, expiry, want).unwrap_or(None);
         return found.map(|(meta, value)| Found::copied(meta, value));
     }
     let want = Want {
         token: true,
-        mark,
-        count: true,
+        ..want
     };
     loop {
         let found = read_one(cache, key, want)?;
-        if !cache.touch(key, expiry).unwrap_or(false) {
+        if !cache.touch_unseen(key, expiry).unwrap_or(false) {
             return None;
         }
         // Nothing there: the new expiry is over already, or somebody removed the item after us.
@@ -119,7 +118,7 @@ mod tests {
         for bytes in [100, COPY_BYTES_MAX, COPY_BYTES_MAX + 1, 300_000] {
             cache.set(b"k", &vec![7; bytes]).expect("stored");
             let at = Expiry::AtMs((cache.now_ms() / 1000 + 100) * 1000);
-            let found = read_and_touch(&cache, b"k", at, true).expect("there");
+            let found = read_and_touch(&cache, b"k", at, Want::default()).expect("there");
             assert_eq!(found.held.is_some(), bytes > COPY_BYTES_MAX);
             let mut out = Out::default();
             assert_eq!(found.meta.value_bytes, bytes);
@@ -131,7 +130,7 @@ mod tests {
                 .is_some());
         }
         let over = Expiry::AtMs(1);
-        assert!(read_and_touch(&cache, b"k", over, true).is_some());
-        assert!(read_and_touch(&cache, b"k", over, true).is_none());
+        assert!(read_and_touch(&cache, b"k", over, Want::default()).is_some());
+        assert!(read_and_touch(&cache, b"k", over, Want::default()).is_none());
     }
 }

@@ -563,6 +563,30 @@ impl Inner {
         Some(MarkWord::new(marks.flags() | MarkWord::FETCHED, access_s))
     }
 
+    /// An access by an operation that found the item by another way than a read: policy, curve, marks and hot keys
+    /// learn of it. One more lookup; nothing where the item has gone meanwhile.
+    pub(super) fn accessed_by_touch(&self, key: &[u8]) {
+        let store = &self.store;
+        let hash = store.hash(key);
+        let pin = store.pin();
+        let Some(found) = store.find(hash, key) else {
+            return;
+        };
+        let Some(seen) = store.see(found.slot.place()) else {
+            return;
+        };
+        store.index.bump(&found);
+        let now_s = if store.marks { store.time.now_s() } else { 0 };
+        self.mark_access(&seen, now_s);
+        self.sample(hash, key);
+        let bytes = match seen.layout.is_coded() {
+            true => seen.layout.reserved - seen.layout.value_bytes + store.value_bytes(&seen),
+            false => item_bytes(&seen),
+        };
+        drop(pin);
+        self.accessed(Access::Request, hash, bytes);
+    }
+
     #[inline(always)]
     fn access_grain_s(&self) -> u32 {
         match self.store.idle_s {

@@ -8,7 +8,7 @@ use super::options::{Expiry, Mode, SetOptions, Stored};
 use super::value::{return_buffer, Marks, Meta};
 use super::version::{Look, Snapshot};
 use super::write::{Condition, Expected};
-use super::Cache;
+use super::{Cache, Want};
 use crate::error::Error;
 use crate::item::{Fields, MarkWord, Measured, Record};
 use crate::sync::{pause, Ordering};
@@ -217,10 +217,19 @@ impl Cache {
         })
     }
 
-    /// Gives `key` another expiry; false if it is not there. The CAS token stays. Where the item has an
+    /// Gives `key` another expiry; false if it is not there. The CAS token stays. An access, as a get is. Where the item has an
     /// expiry already and both are whole seconds it is one word, whatever the value's size; else the item
     /// is written anew.
     pub fn touch(&self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
+        let touched = self.touch_unseen(key, expiry)?;
+        if touched {
+            self.inner.accessed_by_touch(key);
+        }
+        Ok(touched)
+    }
+
+    /// `touch` that is no access: to reclaim, and to what counts accesses, the item was not asked for.
+    pub fn touch_unseen(&self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
         self.inner.begin_write(key)?;
         let hash = self.inner.store.hash(key);
         let expires_ms = self.inner.expires_ms(expiry);
@@ -245,17 +254,44 @@ impl Cache {
         }
     }
 
-    /// `touch`, and the value as it is.
+    /// `touch`, and the value as it is; an access, as a get is.
     pub fn get_and_touch(
         &self,
         key: &[u8],
         expiry: Expiry,
     ) -> Result<Option<(Meta, Vec<u8>)>, Error> {
-        let updated = self.update(key, |view| {
-            let answer = view.map(|view| (*view.meta, view.value.to_vec()));
+        self.get_and_touch_as(key, expiry, Want::default())
+    }
+
+    /// `get_and_touch` with a token where it is wanted, and counted and marked as an access only where that is.
+    pub fn get_and_touch_as(
+        &self,
+        key: &[u8],
+        expiry: Expiry,
+        want: Want,
+    ) -> Result<Option<(Meta, Vec<u8>)>, Error> {
+        let look = match want.token {
+            true => Look::Token,
+            false => Look::Value,
+        };
+        let updated = self.update_seen(key, look, usize::MAX, |view| {
+            let answer = view.map(|view| {
+                let token = view.meta.token.filter(|_| want.token);
+                let meta = Meta {
+                    token,
+                    ..*view.meta
+                };
+                (meta, view.value.to_vec())
+            });
             (Change::Touch(expiry), answer)
         })?;
-        self.inner.count_read(key, updated.answer.is_some());
+        let found = updated.answer.is_some();
+        if want.count {
+            self.inner.count_read(key, found);
+        }
+        if want.mark && found {
+            self.inner.accessed_by_touch(key);
+        }
         Ok(updated.answer)
     }
 
