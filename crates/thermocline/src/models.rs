@@ -150,6 +150,37 @@ fn no_overwrite_is_lost_in_a_move() {
     fails_without(NoFreezeNorDrainingCheck, overwrite_during_move);
 }
 
+/// The half-dead segment's only item is given an expiry far ahead while it is moved away; for a moment its old bytes
+/// stand where the expiry will.
+fn expiry_during_move() {
+    let cache = half_dead();
+    let with = |expiry, value: &[u8]| {
+        let options = SetOptions {
+            flags: 1,
+            expiry,
+            ..SetOptions::default()
+        };
+        (options, value.to_vec())
+    };
+    let (options, value) = with(Expiry::Never, &[1; 20]);
+    cache.set_with(b"k", &value, &options).expect("room");
+    settle(&cache);
+    let writer = spawn(&cache, move |cache| {
+        let (options, value) = with(Expiry::AtMs(4_000_000_000_000), &[2; 16]);
+        cache.set_with(b"k", &value, &options).expect("room");
+    });
+    let mover = spawn(&cache, Cache::sweep);
+    join([writer, mover]);
+    assert_eq!(get(&cache, b"k").as_deref(), Some(&[2; 16][..]));
+    assert_eq!(cache.stats().expired, 0);
+}
+
+#[test]
+fn an_item_being_written_is_not_expired() {
+    holds(expiry_during_move);
+    fails_without(OverUnchecked, expiry_during_move);
+}
+
 fn delete_during_move() {
     let cache = half_dead();
     set(&cache, b"k", &[1; 12]);

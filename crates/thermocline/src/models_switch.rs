@@ -23,6 +23,8 @@ pub(crate) enum Mutant {
     LockedHeadIsGone,
     /// A moved chunk is put into its owner's table without comparing.
     ChunkBlind,
+    /// An item that a writer is changing is taken for expired by what its fields read in between.
+    OverUnchecked,
     /// Segments are opened while a flush takes its mark.
     NoHold,
     /// A full lane is emptied without comparing.

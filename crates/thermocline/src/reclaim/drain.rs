@@ -358,10 +358,7 @@ impl Drain {
             return false;
         };
         entry.counter = counter.min(COUNTER_MAX) as u8;
-        let item = store.item(entry.place);
-        let header = item.header();
-        let fields = item.fields(&item.layout(header));
-        if store.is_gone(entry.place, &fields) && header.still(item.header_after_copy()) {
+        if is_over(store, entry.place) {
             entry.what = What::Over;
         }
         true
@@ -606,6 +603,14 @@ impl Drain {
             self.busy.push(entry);
             return;
         };
+        if cause == Cause::Expired && !is_over(store, place) && !mutant(Mutant::OverUnchecked) {
+            // Written anew since it was gathered.
+            self.busy.push(Entry {
+                what: What::Item,
+                ..entry
+            });
+            return;
+        }
         let Some(gone) = take(store, pin, hash, &seen, cause) else {
             return;
         };
@@ -634,6 +639,17 @@ impl Drain {
         }
         store.publish_now(&generations);
     }
+}
+
+/// Whether nobody can read the item any more. While a writer changes it its fields mean nothing: it is there.
+fn is_over(store: &Store, place: Place) -> bool {
+    let item = store.item(place);
+    let header = item.header();
+    if header.locked() && !mutant(Mutant::OverUnchecked) {
+        return false;
+    }
+    let fields = item.fields(&item.layout(header));
+    store.is_gone(place, &fields) && header.still(item.header_after_copy())
 }
 
 /// Codes an item's value into `coded` for what is learned by it.
