@@ -75,6 +75,8 @@ pub(crate) const REUSE_MAX: u32 = 128;
 
 const MAIN: u32 = 1 << 31;
 const COMPRESSED: u32 = 1 << 30;
+/// Numbers of generations go round here.
+const GENERATIONS: u32 = COMPRESSED - 1;
 
 impl Segment {
     fn new() -> Segment {
@@ -129,7 +131,7 @@ impl Segment {
     }
 
     pub(crate) fn generation(&self) -> u32 {
-        self.pool.load(Ordering::Relaxed) & !(MAIN | COMPRESSED)
+        self.pool.load(Ordering::Relaxed) & GENERATIONS
     }
 
     pub(crate) fn tier(&self) -> Tier {
@@ -201,7 +203,8 @@ impl Segment {
     /// Back to Sealed at the young end of a pool.
     pub(crate) fn relink(&self, pool: Pool, generation: u32) {
         let main = if pool == Pool::Main { MAIN } else { 0 };
-        self.pool.store(main | generation, Ordering::Relaxed);
+        self.pool
+            .store(main | generation & GENERATIONS, Ordering::Relaxed);
         self.go(State::Draining, State::Sealed);
     }
 
@@ -368,7 +371,7 @@ impl Segments {
         };
         segment
             .pool
-            .store(main | tier | generation, Ordering::Relaxed);
+            .store(main | tier | generation & GENERATIONS, Ordering::Relaxed);
         segment.used.store(0, Ordering::Relaxed);
         segment.dead.store(0, Ordering::Relaxed);
         segment.looked.store(0, Ordering::Relaxed);

@@ -478,19 +478,24 @@ impl Store {
     pub(crate) fn bury(&self, place: Place, reserved: usize, expires_ms: u64) {
         let segment = self.segments.of(place);
         segment.bury(reserved);
-        if expires_ms != 0 {
-            segment
-                .expiring
-                .remove(expiry_s(expires_ms), reserved as u32);
-        }
+        self.unbook_expiry(place, reserved, expires_ms);
     }
 
-    /// Books an item that was just published.
+    /// Books an item that is about to be published: once it can be found, others may remove it.
     #[inline]
     pub(crate) fn book_expiry(&self, place: Place, reserved: usize, expires_ms: u64) {
         if expires_ms != 0 {
             let segment = self.segments.of(place);
             segment.expiring.add(expiry_s(expires_ms), reserved as u32);
+        }
+    }
+
+    /// The opposite of `book_expiry`.
+    pub(crate) fn unbook_expiry(&self, place: Place, reserved: usize, expires_ms: u64) {
+        if expires_ms != 0 {
+            let segment = self.segments.of(place);
+            let expires_s = expiry_s(expires_ms);
+            segment.expiring.remove(expires_s, reserved as u32);
         }
     }
 

@@ -291,10 +291,19 @@ impl Inner {
         }
     }
 
-    /// In the second of a delayed flush whatever is stored is gone at once.
+    /// In the second of a delayed flush whatever is stored is gone at once. Forgets that flush after its second.
     fn is_dark(&self) -> bool {
-        let from = self.store.flush.dark_from_ms.load(Ordering::Relaxed);
-        from != u64::MAX && (from..from.saturating_add(1000)).contains(&self.store.time.now_ms())
+        let dark_from = &self.store.flush.dark_from_ms;
+        let from = dark_from.load(Ordering::Relaxed);
+        if from == u64::MAX {
+            return false;
+        }
+        let (now, end) = (self.store.time.now_ms(), from.saturating_add(1000));
+        if now >= end {
+            let (own, none) = (Ordering::Relaxed, u64::MAX);
+            let _another_was_set = dark_from.compare_exchange(from, none, own, own);
+        }
+        (from..end).contains(&now)
     }
 
     pub(crate) fn expires_ms(&self, expiry: Expiry) -> u64 {
@@ -479,10 +488,11 @@ impl Inner {
             )));
         }
         let fields = &write.new.record.fields;
-        seen.item.overwrite(seen.header, write.new);
+        // While it is locked: whoever changes it next takes off what is put on here.
         if seen.fields.expires_ms != fields.expires_ms {
             self.rebook_expiry(seen, fields.expires_ms);
         }
+        seen.item.overwrite(seen.header, write.new);
         store.index.bump(&old.found);
         let counter = match seen.layout.reserved == write.new.bytes {
             true => Counter::EqualSizeInPlace,
@@ -498,15 +508,9 @@ impl Inner {
     }
 
     fn rebook_expiry(&self, seen: &Seen<'_>, expires_ms: u64) {
-        let segment = self.store.segments.of(seen.place);
-        let bytes = seen.layout.reserved;
-        let old = seen.fields.expires_ms;
-        if old != 0 {
-            segment
-                .expiring
-                .remove(crate::store::expiry_s(old), bytes as u32);
-        }
-        self.store.book_expiry(seen.place, bytes, expires_ms);
+        let (store, bytes) = (&self.store, seen.layout.reserved);
+        store.unbook_expiry(seen.place, bytes, seen.fields.expires_ms);
+        store.book_expiry(seen.place, bytes, expires_ms);
     }
 
     #[inline(never)]
@@ -604,6 +608,8 @@ impl Inner {
         };
         let rehash = |place: Place| store.rehash(place);
         store.group(place, bytes);
+        // Before it can be found: whoever changes it next takes off what is put on here.
+        store.book_expiry(place, bytes, expires_ms);
         let published = store
             .index
             .publish(hash, expected, rejected, place, counter, &rehash);
@@ -611,6 +617,7 @@ impl Inner {
             Publish::Done => {}
             Publish::Changed | Publish::NoRoom => {
                 store.ungroup(place, bytes);
+                store.unbook_expiry(place, bytes, expires_ms);
                 if let Some(Old { seen, .. }) = old {
                     seen.item.unlock(seen.header);
                 }
@@ -620,7 +627,6 @@ impl Inner {
                 };
             }
         }
-        store.book_expiry(place, bytes, expires_ms);
         store
             .counters
             .add(pin, Counter::InsertedBytes, bytes as u64);

@@ -9,7 +9,7 @@ use crate::models_switch::{mutant, Mutant};
 use crate::policy::Pool;
 use crate::segment::SegmentId;
 use crate::store::Store;
-use crate::sync::{lock, Ordering};
+use crate::sync::{lock, AtomicU64, Ordering};
 use std::sync::Arc;
 
 impl Reclaim {
@@ -124,14 +124,17 @@ impl Reclaim {
             store.policy.steering().bytes(),
             self.shadows_charged.load(Ordering::Relaxed),
         );
-        if have > charged {
-            let more = have - charged;
-            let paid = store.budget.try_charge(more);
-            if paid {
-                self.shadows_charged.store(have, Ordering::Relaxed);
-            }
-            let owed = if paid { 0 } else { more };
-            self.shadows_want.store(owed, Ordering::Relaxed);
+        let more = have.saturating_sub(charged);
+        let paid = more == 0 || store.budget.try_charge(more);
+        if more > 0 && paid {
+            self.shadows_charged.store(have, Ordering::Relaxed);
+        }
+        self.want(store, &self.shadows_want, if paid { 0 } else { more });
+    }
+
+    /// Sets what somebody waits for, bytes; 0 once it was got, or is wanted no more.
+    fn want(&self, store: &Store, claim: &AtomicU64, bytes: u64) {
+        if claim.swap(bytes, Ordering::Relaxed) != bytes {
             self.withhold(store);
         }
     }
@@ -148,12 +151,13 @@ impl Reclaim {
         let mean = store.policy.mean_size();
         let have = store.with_ghosts(Ghosts::lines).unwrap_or(0);
         if wanted <= 0.0 || mean <= 0.0 || have == 0 && !store.is_nearly_full() {
-            return;
+            return self.want(store, &self.ghosts_want, 0);
         }
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
         let lines = Ghosts::lines_for(capacity as f64 / mean * wanted);
-        if have == 0 || !Ghosts::is_close(have, lines) {
-            self.replace_ghosts(store, lines);
+        match have != 0 && Ghosts::is_close(have, lines) {
+            true => self.want(store, &self.ghosts_want, 0),
+            false => self.replace_ghosts(store, lines),
         }
     }
 
@@ -162,12 +166,9 @@ impl Reclaim {
         let bytes = lines * crate::ghost::LINE_BYTES;
         let before = store.ghost_bytes();
         if !store.budget.try_charge(bytes) {
-            self.ghosts_want.store(bytes, Ordering::Relaxed);
-            self.withhold(store);
-            return;
+            return self.want(store, &self.ghosts_want, bytes);
         }
-        self.ghosts_want.store(0, Ordering::Relaxed);
-        self.withhold(store);
+        self.want(store, &self.ghosts_want, 0);
         let now = store.facts.now.load(Ordering::Relaxed);
         let table = match store.setting().rules.classes {
             // Classes take the bits that say which ghosts are too old to move.

@@ -95,6 +95,8 @@ pub(crate) struct Reclaim {
     background: bool,
     /// Held by whoever refits the ghost table.
     fitting: Mutex<()>,
+    /// Held while what others wait for is added up.
+    withholding: Mutex<()>,
     /// Largest item ever put in, bytes: part of the fresh floor.
     pub(crate) item_bytes_max: AtomicU64,
 }
@@ -222,6 +224,7 @@ impl Reclaim {
             reopens: AtomicBool::new(true),
             background,
             fitting: Mutex::new(()),
+            withholding: Mutex::new(()),
             item_bytes_max: AtomicU64::new(0),
         }
     }
@@ -259,6 +262,8 @@ impl Reclaim {
 
     /// Keeps segments from taking what the index and the ghosts wait for.
     fn withhold(&self, store: &Store) {
+        // What was read first must not be written last.
+        let _adding_up = lock(&self.withholding);
         let extents = self.extents_wanted.load(Ordering::Relaxed) * crate::mem::EXTENT_BYTES as u64;
         let others: u64 = [&self.ghosts_want, &self.shadows_want, &self.grants_want]
             .into_iter()

@@ -123,12 +123,12 @@ fn publish_promoted(
     }
     store.write(to, &new);
     store.group(to, new.bytes);
+    store.book_expiry(to, new.bytes, fields.expires_ms);
     if !store.index.move_if(hash, from, to, Some(0)) {
         store.ungroup(to, new.bytes);
-        store.bury(to, new.bytes, 0);
+        store.bury(to, new.bytes, fields.expires_ms);
         return false;
     }
-    store.book_expiry(to, new.bytes, fields.expires_ms);
     store.bury_item(&seen);
     true
 }
@@ -238,13 +238,13 @@ fn turn(
     expires_ms: u64,
 ) -> Moved {
     store.group(to, bytes);
+    store.book_expiry(to, bytes, expires_ms);
     let turned = store.index.move_if(hash, from, to, Some(counter));
     if !turned && !mutant(Mutant::MoveBlind) {
         store.ungroup(to, bytes);
-        store.bury(to, bytes, 0);
+        store.bury(to, bytes, expires_ms);
         return Moved::Gone;
     }
-    store.book_expiry(to, bytes, expires_ms);
     store.ungroup(from, layout.reserved);
     store.bury(from, layout.reserved, expires_ms);
     store.counters.one(pin, Counter::Moved);

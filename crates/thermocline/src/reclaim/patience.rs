@@ -62,7 +62,9 @@ impl Patience {
             idle: own.idle.min(left),
             guarded: own.guarded.min(left),
             pinned: own.pinned.min(left),
-            busy: own.busy.min((left * SPARE_FACTOR).max(BUSY_MIN)),
+            busy: own
+                .busy
+                .min(left.saturating_mul(SPARE_FACTOR).max(BUSY_MIN)),
             in_all: left,
             ..own
         }
@@ -116,6 +118,8 @@ mod tests {
         let second = Patience::of_write();
         assert_eq!((second.idle, second.busy), (Duration::ZERO, BUSY_MIN));
         assert!(Patience::of_shrinking().in_all > SHRINK_AFTER);
+        limit_waits(Some(Duration::MAX));
+        assert_eq!(Patience::of_write().idle, REFUSE_AFTER);
         limit_waits(None);
         assert_eq!(Patience::of_write().idle, REFUSE_AFTER);
     }

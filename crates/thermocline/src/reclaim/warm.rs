@@ -18,11 +18,7 @@ impl Reclaim {
         self.forget_holes(store, &mut books);
         books.thin = None;
         if let Some(drain) = books.drain.take() {
-            let segment = store.segment(drain.id());
-            segment.stop_drain();
-            let (queue, bytes) = books.of(segment.tier(), segment.pool());
-            *bytes += segment.used() as u64;
-            queue.push_front(drain.id());
+            self.give_up(store, &mut books, drain.id());
         }
         // No pin and no guard is left: what they kept is free.
         for (id, _) in std::mem::take(&mut books.condemned) {
