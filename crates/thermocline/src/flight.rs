@@ -107,6 +107,15 @@ impl Loads {
         }
     }
 
+    /// How many wait for the load of `key`; whoever is just looking whether somebody leads it is among them.
+    pub(crate) fn waiters(&self, hash: u64, key: &[u8]) -> usize {
+        // The table and the leader hold one each.
+        let table = lock(self.shard(hash));
+        table
+            .get(key)
+            .map_or(0, |flight| Arc::strong_count(flight).saturating_sub(2))
+    }
+
     #[cfg(test)]
     fn under_way(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).len()).sum()

@@ -197,6 +197,13 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl Cache {
+    /// How many callers wait for the load of `key` that is under way; 0 where there is none. Takes one lock for some
+    /// instructions.
+    pub fn load_waiters(&self, key: &[u8]) -> usize {
+        let hash = self.inner.store.hash(key);
+        self.inner.loads.waiters(hash, key)
+    }
+
     /// The value of `key`; on a miss, what `loader` makes, stored for the next to come.
     ///
     /// However many callers miss a key at once, one loader runs, on its caller's thread; the others sleep

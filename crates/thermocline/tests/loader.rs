@@ -9,9 +9,6 @@ use std::time::Duration;
 use thermocline::{Cache, Clock, Config, Error, Expiry, LoadError, LoadOptions, Origin};
 
 const START_MS: u64 = 1_800_000_000_000;
-/// Long enough for a thread to reach its wait, short enough for a test.
-const A_MOMENT: Duration = Duration::from_millis(60);
-
 fn cache() -> Cache {
     Cache::new(Config::new(32 << 20)).unwrap()
 }
@@ -29,6 +26,13 @@ fn plain() -> LoadOptions {
 
 fn ok(value: &[u8]) -> impl FnOnce() -> Result<Vec<u8>, String> + '_ {
     move || Ok(value.to_vec())
+}
+
+/// Returns when so many callers wait for the load of `k`.
+fn until_waiting(cache: &Cache, callers: usize) {
+    while cache.load_waiters(b"k") != callers {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn never() -> Result<Vec<u8>, String> {
@@ -103,7 +107,7 @@ fn waiters_get_the_value_of_the_one_load() {
         let waiters: Vec<_> = (0..3)
             .map(|_| scope.spawn(|| cache.get_or_load(b"k", &plain(), never).unwrap()))
             .collect();
-        thread::sleep(A_MOMENT);
+        until_waiting(&cache, 3);
         assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
         go.send(()).unwrap();
         assert_eq!(leader.join().unwrap().origin(), Origin::Loaded);
@@ -125,7 +129,7 @@ fn a_failure_reaches_all_waiters_and_is_not_stored() {
         let waiters: Vec<_> = (0..3)
             .map(|_| scope.spawn(|| cache.get_or_load(b"k", &plain(), never).unwrap_err()))
             .collect();
-        thread::sleep(A_MOMENT);
+        until_waiting(&cache, 3);
         go.send(()).unwrap();
         for failed in waiters.into_iter().chain([leader]) {
             match failed.join().unwrap() {
@@ -153,7 +157,7 @@ fn a_panic_goes_on_in_its_caller_and_wakes_the_others() {
         });
         has_begun.recv().unwrap();
         let waiter = scope.spawn(|| cache.get_or_load(b"k", &plain(), never));
-        thread::sleep(A_MOMENT);
+        until_waiting(&cache, 1);
         go.send(()).unwrap();
         let panic = leader.join().unwrap().expect_err("the panic goes on");
         assert_eq!(panic.downcast_ref(), Some(&"the loader is broken"));
@@ -175,7 +179,7 @@ fn an_item_gone_between_load_and_wake_up_still_gives_waiters_its_value() {
         let leader = scope.spawn(|| cache.get_or_load(b"k", &past, loader).unwrap());
         begun.recv().unwrap();
         let waiter = scope.spawn(|| cache.get_or_load(b"k", &past, never).unwrap());
-        thread::sleep(A_MOMENT);
+        until_waiting(&cache, 1);
         go.send(()).unwrap();
         assert_eq!(leader.join().unwrap().into_vec(), b"v");
         assert_eq!(waiter.join().unwrap().into_vec(), b"v");
@@ -245,7 +249,7 @@ fn callers_with_other_error_types_load_for_themselves() {
             let load = || Ok::<_, std::io::Error>(b"mine".to_vec());
             cache.get_or_load(b"k", &plain(), load).unwrap()
         });
-        thread::sleep(A_MOMENT);
+        until_waiting(&cache, 1);
         go.send(()).unwrap();
         assert!(leader.join().unwrap());
         assert_eq!(waiter.join().unwrap().into_vec(), b"mine");
@@ -446,7 +450,7 @@ mod tasks {
             let task = scope.spawn(|| {
                 block_on(cache.get_or_load_async(b"k", &options, || async { never() })).unwrap()
             });
-            thread::sleep(A_MOMENT);
+            until_waiting(&cache, 2);
             gate.open();
             assert_eq!(block_on(lead).unwrap().origin(), Origin::Loaded);
             for shared in [thread, task] {
@@ -475,7 +479,7 @@ mod tasks {
             let task = scope.spawn(|| {
                 block_on(cache.get_or_load_async(b"k", &options, || async { load() })).unwrap()
             });
-            thread::sleep(A_MOMENT);
+            until_waiting(&cache, 2);
             assert_eq!(loads.load(Ordering::Relaxed), 0);
             drop(lead);
             for taker in [thread, task] {

@@ -121,8 +121,8 @@ pub trait ReadSink {
 /// A value that stays as it was read, whatever happens to the cache. Send.
 ///
 /// Small values are copies in a pooled buffer; large ones are the cache's own bytes, whose segments
-/// cannot be reused meanwhile: do not hoard guards of large values, they count against a cap
-/// (2 % of memory) above which writes are refused.
+/// cannot be reused meanwhile: do not hoard guards of large values, they count against a cap (2 %
+/// of memory, or 16 MiB or an eighth of it where that is more) above which writes may be refused.
 pub struct Guard {
     meta: Meta,
     bytes: Bytes,

@@ -97,6 +97,8 @@ pub(crate) struct Reclaim {
     fitting: Mutex<()>,
     /// Held while what others wait for is added up.
     withholding: Mutex<()>,
+    /// Segments queued in probation and main at the last look.
+    queued: [AtomicU64; 2],
     /// Largest item ever put in, bytes: part of the fresh floor.
     pub(crate) item_bytes_max: AtomicU64,
 }
@@ -225,6 +227,7 @@ impl Reclaim {
             background,
             fitting: Mutex::new(()),
             withholding: Mutex::new(()),
+            queued: [AtomicU64::new(0), AtomicU64::new(0)],
             item_bytes_max: AtomicU64::new(0),
         }
     }
@@ -474,6 +477,8 @@ impl Reclaim {
 
     /// Lets go of the lock, then tells the listener.
     fn finish(&self, store: &Store, mut books: MutexGuard<'_, Books>) {
+        self.queued[0].store(books.probation.len() as u64, Ordering::Relaxed);
+        self.queued[1].store(books.main.len() as u64, Ordering::Relaxed);
         if books.gone.is_empty() {
             return;
         }
@@ -656,10 +661,16 @@ impl Reclaim {
         drop(books);
     }
 
-    /// Queued segments of each pool, for statistics.
+    /// Queued segments of each pool, for statistics: as they were a moment ago where reclaim is at work, for who
+    /// asks must not wait for it.
     pub(crate) fn queued(&self) -> (usize, usize) {
-        let books = lock(&self.books);
-        (books.probation.len(), books.main.len())
+        let [probation, main] = &self.queued;
+        if let Ok(books) = self.books.try_lock() {
+            probation.store(books.probation.len() as u64, Ordering::Relaxed);
+            main.store(books.main.len() as u64, Ordering::Relaxed);
+        }
+        let read = |of: &AtomicU64| of.load(Ordering::Relaxed) as usize;
+        (read(probation), read(main))
     }
 }
 
