@@ -65,7 +65,6 @@ impl Holes {
     }
 
     /// Segments that are reopened.
-    #[cfg(test)]
     pub(crate) fn segments(&self) -> usize {
         lock(&self.books).reopened.len()
     }

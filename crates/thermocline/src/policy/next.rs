@@ -9,7 +9,7 @@ use super::{Pool, Setting};
 pub const COMPACT_SHARE: f64 = 0.10;
 
 /// The dead room of a segment of main is given to writers again when it is so large a share.
-pub const REOPEN_SHARE: f64 = 0.08;
+pub const REOPEN_SHARE: f64 = 0.06;
 
 /// The same for probation where that is a few segments, of which the oldest goes soon in any case.
 const PROBATION_COMPACT_SHARE: f64 = 0.5;

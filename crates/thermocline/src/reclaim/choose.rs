@@ -292,7 +292,11 @@ impl Reclaim {
                 books.probation.len() as u32,
                 books.sealed_bytes[0],
             ),
-            main: side(Pool::Main, books.main.len() as u32, books.sealed_bytes[1]),
+            main: side(
+                Pool::Main,
+                books.main.len() as u32,
+                books.sealed_bytes[1] + store.holes.segments() as u64 * segment_bytes,
+            ),
             capacity_bytes: self.hot_bytes_max(store),
             segment_bytes,
             fresh_min_bytes: store.fresh_min_bytes(largest),

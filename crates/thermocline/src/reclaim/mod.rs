@@ -503,6 +503,12 @@ impl Reclaim {
             return Progress::Some;
         }
         if books.drain.is_none() && !self.start(store, books) {
+            let stuck = !freed && books.condemned.is_empty() && self.available(store) == 0;
+            if stuck && store.holes.segments() > 0 {
+                // What is reopened cannot be drained, and nothing else can.
+                self.forget_holes(store, books);
+                return Progress::Some;
+            }
             return match freed {
                 true => Progress::Some,
                 false => self.idle_progress(store, books),

@@ -22,11 +22,14 @@ use crate::segment::{SegmentId, REUSE_MAX};
 use crate::store::Store;
 use crate::sync::{lock, Ordering};
 
-/// Segments looked through before the epoch is moved on.
-const LOOK_SEGMENTS: usize = 4;
-/// One in so many segments may be reopened, and at most so many.
-const SEGMENTS_SHARE: usize = 32;
-const SEGMENTS_MAX: usize = 16;
+/// Segments looked through before the epoch is moved on, and about how many records in them.
+const LOOK_SEGMENTS: usize = 8;
+const LOOK_RECORDS: f64 = 512.0;
+/// One in so many segments may be reopened, and at most so many: the more holes, the sooner one fits.
+const SEGMENTS_SHARE: usize = 8;
+const SEGMENTS_MAX: usize = 64;
+/// One in so many segments of main is old: it is drained soon, and its dead bytes come free anyway.
+const OLD_SHARE: usize = 32;
 
 /// Segments that were looked through and wait for the epochs.
 pub(super) struct Look {
@@ -45,10 +48,8 @@ impl Reclaim {
     /// Whether segments are to be reopened: a full cache that is used whole, in one tier, and whose holes run out.
     pub(crate) fn wants_holes(&self, store: &Store) -> bool {
         // Models say themselves when.
-        !cfg!(shuttle)
-            && self.reopens.load(Ordering::Relaxed)
-            && self.holes_low(store)
-            && self.may_reopen(store)
+        let flagged = !cfg!(shuttle) && self.reopens.load(Ordering::Relaxed);
+        flagged && has_holes(store) && self.holes_low(store) && self.may_reopen(store)
     }
 
     /// Reopens segments if it is time, and nobody else is at the books. True if it did something.
@@ -81,7 +82,7 @@ impl Reclaim {
 
     fn holes_low(&self, store: &Store) -> bool {
         let bytes = (reopened_max(store) * store.segments.bytes()) as u64;
-        (store.holes.bytes() as f64) < bytes as f64 * policy::REOPEN_SHARE / 2.0
+        (store.holes.bytes() as f64) < bytes as f64 * policy::REOPEN_SHARE
     }
 
     /// A bounded piece of that work. False: nothing to do, or nothing that can be done now.
@@ -111,8 +112,7 @@ impl Reclaim {
     fn look(&self, store: &Store, books: &mut Books) -> bool {
         let least = (store.segments.bytes() as f64 * policy::REOPEN_SHARE) as usize;
         let marks = store.flush.any.load(Ordering::Acquire);
-        // The oldest are drained soon: their dead bytes come free anyway.
-        let old = books.main.len() / SEGMENTS_SHARE;
+        let old = books.main.len() / OLD_SHARE;
         let fits = |id: &SegmentId| {
             let segment = store.segment(*id);
             segment.dead() >= least
@@ -126,7 +126,7 @@ impl Reclaim {
         // Read once: writers bury meanwhile.
         let mut most: Vec<(usize, u32)> = main.map(|id| (store.segment(id).dead(), id.0)).collect();
         most.sort_unstable_by_key(|&one| std::cmp::Reverse(one));
-        most.truncate(LOOK_SEGMENTS);
+        most.truncate(look_segments(store));
         if most.is_empty() {
             // Until more was sealed.
             self.reopens.store(false, Ordering::Relaxed);
@@ -178,6 +178,20 @@ impl Reclaim {
 /// Whether a guard may hold what is dead there.
 fn is_taken(store: &Store, id: SegmentId) -> bool {
     is_held(store, id) && !mutant(Mutant::ReuseHeld)
+}
+
+/// Whether dead items leave holes at all: others are walked for nothing.
+fn has_holes(store: &Store) -> bool {
+    store.policy.mean_size() * 2.0 >= HOLE_MIN as f64
+}
+
+/// A look is short: it is taken under the reclaim lock.
+fn look_segments(store: &Store) -> usize {
+    let records = store.segments.bytes() as f64 / store.policy.mean_size().max(1.0);
+    match cfg!(shuttle) {
+        true => LOOK_SEGMENTS,
+        false => ((LOOK_RECORDS / records) as usize).clamp(1, LOOK_SEGMENTS),
+    }
 }
 
 fn reopened_max(store: &Store) -> usize {
