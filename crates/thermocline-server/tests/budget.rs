@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::ours;
+use common::served::Served;
+use common::{ours, PATIENCE};
+use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 const MEBIBYTES: u64 = 256;
 
@@ -49,6 +52,78 @@ fn the_process_stays_within_its_budget_under_every_kind_of_client() {
         "the test used only {peak} bytes"
     );
     drop((idle, greedy));
+}
+
+/// Values that lie compressed are decoded into the heap: that too is counted, when their readers are slow.
+#[test]
+fn readers_that_do_not_take_compressed_values_keep_no_memory_beyond_the_budget() {
+    const READERS: usize = 400;
+    let server = Served::new(&["--compress", "on", "--hot-percent", "5"]);
+    let mut client = server.running.connect();
+    let until = Instant::now() + PATIENCE;
+    let mut stored = 0;
+    while compressed_bytes(&server) < 100e6 {
+        assert!(Instant::now() < until, "too little is compressed");
+        for _ in 0..200 {
+            let value = records(stored, 1000);
+            let request = format!("set k{stored} 0 0 {}\r\n{value}", value.len());
+            assert_eq!(client.ask(request), "STORED");
+            stored += 1;
+        }
+    }
+    let reads_before = client.stat("cmd_get");
+    let readers: Vec<TcpStream> = (0..READERS)
+        .map(|number| {
+            let mut stream = narrow(server.running.port);
+            let key = |n: usize| format!(" k{}", stored - 1 - (number * 10 + n) % 1000);
+            let keys: String = (0..10).map(key).collect();
+            let request = format!("get{keys}\r\n");
+            stream.write_all(request.as_bytes()).expect("fits");
+            stream
+        })
+        .collect();
+    let until = Instant::now() + PATIENCE;
+    while client.stat("cmd_get") < reads_before + 2 * READERS as u64 {
+        assert!(Instant::now() < until, "not all requests were begun");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let peak = status_bytes(server.running.child.id(), "VmHWM:");
+    println!("VmHWM {peak} bytes of {}", 64 << 20);
+    assert!(peak <= (64 << 20) * 102 / 100, "{peak} bytes");
+    assert_eq!(client.ask("mn"), "MN", "others are served");
+    drop(readers);
+}
+
+/// Bytes of the values that lie compressed.
+fn compressed_bytes(server: &Served) -> f64 {
+    let page = server.ask("tiers", &["--json"]).stdout;
+    let page: serde_json::Value = serde_json::from_slice(&page).expect("JSON");
+    page["tier_compressed_plain_bytes"]
+        .as_f64()
+        .expect("a figure")
+}
+
+/// A value of so many records, about 46 bytes each, that a dictionary makes a sixth of.
+fn records(number: usize, count: usize) -> String {
+    let mut word = number as u64;
+    let mut record = || {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let (name, n) = (
+            ["amber", "coral", "ember", "frost"][word as usize >> 62],
+            word >> 44,
+        );
+        format!("{{\"name\":\"{name}\",\"place\":\"fjord\",\"n\":{n}}} ")
+    };
+    (0..count).map(|_| record()).collect()
+}
+
+/// A connection whose own end takes next to nothing unread.
+fn narrow(port: u16) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("set");
+    let address: SocketAddr = ([127, 0, 0, 1], port).into();
+    socket.connect(&address.into()).expect("accepted");
+    socket.into()
 }
 
 /// About 100 MB from 64 bytes to 200 KB, a third of it overwriting, with noreply and without.

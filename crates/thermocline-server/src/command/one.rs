@@ -19,6 +19,11 @@ impl Found {
         }
     }
 
+    /// Bytes of the heap that a long value takes: one that had to be decoded.
+    pub fn heap_bytes(&self) -> usize {
+        self.held.as_ref().map_or(0, Guard::heap_bytes)
+    }
+
     /// The value's bytes in order.
     pub fn pieces(&self) -> Vec<&[u8]> {
         match &self.held {

@@ -72,6 +72,12 @@ impl Rewrite {
         (self.line.capacity() + self.payload.capacity()) as u64
     }
 
+    /// Bytes of our own that the old value takes, if it lies compressed in the cache.
+    pub fn decoded(&self) -> u64 {
+        let attempt = self.attempt.as_ref();
+        attempt.map_or(0, |attempt| attempt.old.heap_bytes() as u64)
+    }
+
     /// Bytes of the cache's memory it keeps from being reused: the old value and what is written of the new one.
     pub fn pinned(&self, segment_bytes: u64) -> u64 {
         self.attempt.as_ref().map_or(0, |attempt| {
@@ -226,6 +232,9 @@ impl Conversation {
         let Some(old) = read_one(&self.cache, &asked.key, want) else {
             return Err(Ok(missing));
         };
+        if !self.shared.pool.may_decode(old.heap_bytes() as u64) {
+            return Err(Err(Error::NoRoom));
+        }
         let item = old.meta;
         let most = self.shared.settings.value_size_max(asked.key.len());
         let most = most.saturating_sub(rewrite.payload.len() as u64);

@@ -1,6 +1,6 @@
 //! What is kept of one connection. An idle one owns no buffer: about 200 bytes.
 
-use super::{Backlog, Charge, Seen, Stream};
+use super::{Backlog, Charge, Pool, Seen, Stream};
 use crate::command::{Body, Listing, MoreKeys, Rewrite};
 use std::sync::Arc;
 
@@ -69,24 +69,31 @@ const _: () = assert!(std::mem::size_of::<Connection>() <= 256);
 
 impl Connection {
     /// What is kept now. Behind blocked output everything waits for the peer to read.
-    pub fn charge(&self, segment_bytes: u64) -> Charge {
+    pub fn charge(&self, pool: &Pool) -> Charge {
         let (mut rest, mut streamed) = (self.rest.capacity() as u64, 0);
+        let mut decoded = self.backlog.as_ref().map_or(0, |backlog| backlog.decoded());
         if let Some(body) = &self.talk.body {
             streamed += body.pinned();
         }
         if let Some(rewrite) = &self.talk.rewrite {
             rest += rewrite.own_bytes();
-            streamed += rewrite.pinned(segment_bytes);
+            streamed += rewrite.pinned(pool.segment_bytes());
+            decoded += rewrite.decoded();
+        }
+        if !pool.leases() {
+            rest += std::mem::take(&mut decoded);
         }
         match &self.backlog {
             Some(backlog) => Charge {
                 input: 0,
                 output: rest + backlog.bytes(),
                 held: backlog.held(),
+                decoded,
                 streamed,
             },
             None => Charge {
                 input: rest,
+                decoded,
                 streamed,
                 ..Charge::default()
             },

@@ -176,7 +176,7 @@ impl Backlog {
         }
     }
 
-    /// Bytes of our own memory this keeps (pinned values belong to the cache).
+    /// Bytes of our own memory this keeps (pinned values belong to the cache), but for values that came decoded.
     pub fn bytes(&self) -> u64 {
         let own = |piece: &Piece| match piece {
             Piece::Bytes(bytes) => bytes.capacity() as u64,
@@ -187,11 +187,19 @@ impl Backlog {
 
     /// Bytes of the cache's memory this keeps from being reused.
     pub fn held(&self) -> u64 {
-        let held = |piece: &Piece| match piece {
-            Piece::Held(guard) => kept_bytes(guard),
-            Piece::Bytes(_) => 0,
-        };
-        self.pieces.iter().map(held).sum()
+        self.guards().map(kept_bytes).sum()
+    }
+
+    /// Bytes of our own memory that values take which lie compressed in the cache and were decoded for this reply.
+    pub fn decoded(&self) -> u64 {
+        self.guards().map(|guard| guard.heap_bytes() as u64).sum()
+    }
+
+    fn guards(&self) -> impl Iterator<Item = &Guard> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Held(guard) => Some(guard),
+            Piece::Bytes(_) => None,
+        })
     }
 
     /// Second in which it was first left over.
@@ -268,12 +276,16 @@ impl Backlog {
 
     /// A slow reader must not keep whole segments from being freed: small values are copied, and so are middling
     /// ones when slow readers hold as much as they may, as far as the pool has room for the copies. What it has no room
-    /// for stays held: then writes may have to wait, but memory is not exceeded and nobody is cut off.
+    /// for stays held: then writes may have to wait, but memory is not exceeded and nobody is cut off. Decoded values
+    /// are copies already.
     fn let_go(&mut self, pool: &Pool) {
         let mut held = 0;
         let mut copied = 0;
         for piece in &mut self.pieces {
             if let Piece::Held(guard) = piece {
+                if guard.heap_bytes() > 0 {
+                    continue;
+                }
                 let more = kept_bytes(guard);
                 let bytes = guard.len();
                 let small = bytes <= HELD_REST_COPY_BYTES;
@@ -290,9 +302,13 @@ impl Backlog {
     }
 }
 
-/// A value keeps the segments it lies in: its own bytes, and most of a segment (2 MiB at most) at the edge.
+/// A value keeps the segments it lies in: its own bytes, and most of a segment (2 MiB at most) at the edge. A copy
+/// keeps none.
 fn kept_bytes(guard: &Guard) -> u64 {
-    guard.len() as u64 + SEGMENT_BYTES_MAX
+    match guard.heap_bytes() {
+        0 => guard.len() as u64 + SEGMENT_BYTES_MAX,
+        _ => 0,
+    }
 }
 
 /// Collects pieces for one gathering write, leaving out what was sent before and what is more than one turn's worth.

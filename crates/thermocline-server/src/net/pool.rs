@@ -8,6 +8,10 @@
 //! The pool's memory is lent by the cache: a little is reserved from the start, the rest is leased as it is used and goes
 //! back when it is not, so that an idle pool holds items.
 //!
+//! Replies that the socket has not taken may be values that lie compressed in the cache. Those were decoded into the
+//! heap; they have an account of their own, a quarter of memory, leased like the pool. Past half of it slow readers of
+//! such values are closed, past all of it whoever has waited longest: at once, so that the account is never exceeded.
+//!
 //! Must hold: whoever keeps bytes charges them, whoever lets go of them takes the charge back.
 
 use super::WHOLE_BYTES_MAX;
@@ -22,7 +26,9 @@ pub struct Charge {
     pub output: u64,
     /// Bytes of the cache's memory kept from being reused by replies.
     pub held: u64,
-    /// The same by values on their way in.
+    /// Bytes of our own that values take which were decoded for replies.
+    pub decoded: u64,
+    /// Bytes of the cache's memory kept from being reused by values on their way in.
     pub streamed: u64,
 }
 
@@ -108,6 +114,9 @@ pub struct Pool {
     held_max: u64,
     /// The same for values too large to be copied into the pool.
     held_large_max: u64,
+    /// Bytes of our own that decoded values take: see the top.
+    decoded: AtomicU64,
+    decoded_max: u64,
     /// Bytes of the cache's memory that values on their way in keep.
     streamed: AtomicU64,
     streamed_max: u64,
@@ -137,6 +146,8 @@ impl Pool {
             output: Account::new(limit / 2),
             held: AtomicU64::new(0),
             held_large_max: memory / 8,
+            decoded: AtomicU64::new(0),
+            decoded_max: memory / 4,
             held_max: (memory / 100).max((memory / 16).min(8 << 20)),
             streamed: AtomicU64::new(0),
             streamed_max: memory / 2,
@@ -152,9 +163,12 @@ impl Pool {
         self.output.recharge(before.output, after.output);
         self.held.fetch_add(after.held, Relaxed);
         self.held.fetch_sub(before.held, Relaxed);
+        self.decoded.fetch_add(after.decoded, Relaxed);
+        self.decoded.fetch_sub(before.decoded, Relaxed);
         self.streamed.fetch_add(after.streamed, Relaxed);
         self.streamed.fetch_sub(before.streamed, Relaxed);
-        if before.input != after.input || before.output != after.output {
+        let own = |charge: Charge| [charge.input, charge.output, charge.decoded];
+        if own(before) != own(after) {
             self.follow();
         }
     }
@@ -163,7 +177,8 @@ impl Pool {
     fn follow(&self) {
         let wanted = |leased| {
             let reserved = reserved_bytes(self.limit);
-            lease_for(self.used(), leased, reserved, self.limit)
+            let used = self.used() + self.decoded.load(Relaxed);
+            lease_for(used, leased, reserved, self.limit + self.decoded_max)
         };
         let leased = self.leased.load(Relaxed);
         let Some(lease) = &self.lease else { return };
@@ -219,6 +234,25 @@ impl Pool {
             some if some > self.held_large_max => Some(patience_s),
             _ => None,
         }
+    }
+
+    /// The same for readers of decoded values: from half of what these may take on, and past all of it.
+    pub fn decoded_slow_from_s(&self, patience_s: u32) -> Option<u32> {
+        match self.decoded.load(Relaxed) {
+            much if much > self.decoded_max => Some(0),
+            some if some > self.decoded_max / 2 => Some(patience_s),
+            _ => None,
+        }
+    }
+
+    /// Whether so many bytes more may be decoded for later turns.
+    pub fn may_decode(&self, more: u64) -> bool {
+        more == 0 || !self.leases() || self.decoded.load(Relaxed) + more <= self.decoded_max
+    }
+
+    /// Whether memory can be leased. Where it cannot, decoded values are charged to the pool as other bytes are.
+    pub fn leases(&self) -> bool {
+        self.lease.is_some()
     }
 
     /// Whether values on their way in keep so much that none may stand still: a quarter of memory.
@@ -339,6 +373,32 @@ mod tests {
         assert!(!pool.is_tight_for(held));
         pool.recharge(Charge::default(), held);
         assert!(pool.is_tight_for(held) && !pool.is_tight_for(Charge::default()));
+    }
+
+    #[test]
+    fn decoded_values_are_leased_and_their_slowest_readers_go() {
+        let mut config = thermocline::Config::new(64 << 20);
+        config.background = false;
+        let cache = thermocline::Cache::new(config).expect("room");
+        let lease = Some(cache.lease());
+        let pool = Pool::new(4 << 20, 64 << 20, 1 << 20, 2, lease);
+        let decoded = Charge {
+            decoded: 6 << 20,
+            ..Charge::default()
+        };
+        pool.recharge(Charge::default(), decoded);
+        assert!(cache.stats().leased_bytes >= 5 << 20);
+        assert_eq!(pool.decoded_slow_from_s(2), None);
+        assert!(pool.may_decode(10 << 20) && !pool.may_decode(11 << 20));
+        pool.recharge(Charge::default(), decoded);
+        assert_eq!(pool.decoded_slow_from_s(2), Some(2));
+        pool.recharge(Charge::default(), decoded);
+        assert_eq!(pool.decoded_slow_from_s(2), Some(0));
+        assert!(pool.fits(decoded) && pool.used() == 0);
+        for _ in 0..3 {
+            pool.recharge(decoded, Charge::default());
+        }
+        assert_eq!(cache.stats().leased_bytes, 0);
     }
 
     #[test]

@@ -222,9 +222,10 @@ impl Worker {
         if connection.seen.blocked.load(Relaxed) != blocked {
             connection.seen.blocked.store(blocked, Relaxed);
         }
-        let charge = connection.charge(self.shared.pool.segment_bytes());
+        let charge = connection.charge(&self.shared.pool);
         if charge != connection.charged {
-            let holds_more = charge.held > connection.charged.held;
+            let before = connection.charged;
+            let holds_more = charge.held > before.held || charge.decoded > before.decoded;
             self.shared.pool.recharge(connection.charged, charge);
             connection.charged = charge;
             if fate == Fate::Keep && !self.shared.pool.fits(charge) {
@@ -250,22 +251,35 @@ impl Worker {
         }
     }
 
-    /// Replies that wait for slow readers keep too much of the cache: those go that have waited longest. (Other loops'
-    /// connections are theirs to close; they look at the same account.)
+    /// Replies that wait for slow readers keep too much of the cache, or of our own memory: those go that have waited
+    /// longest. (Other loops' connections are theirs to close; they look at the same accounts.)
     fn shed_slow_readers(&mut self) {
         while let Some(least_s) = self.slow_from_s() {
-            let now_s = self.now_s;
-            let held = self.connections.iter().filter_map(|(token, connection)| {
-                let since_s = connection.backlog.as_ref()?.since_s();
-                let held = connection.charged.held;
-                let late = held > 0 && now_s.saturating_sub(since_s) >= least_s;
-                late.then_some((since_s, Reverse(held), token))
-            });
-            let Some((_, _, token)) = held.min() else {
-                return;
-            };
-            self.shed(token, "it read too slowly what keeps the cache's memory");
+            if !self.shed_slowest(least_s, |charge| charge.held) {
+                break;
+            }
         }
+        while let Some(least_s) = self.shared.pool.decoded_slow_from_s(SLOW_SECONDS) {
+            if !self.shed_slowest(least_s, |charge| charge.decoded) {
+                break;
+            }
+        }
+    }
+
+    /// Closes whoever has waited longest, `least_s` at the least, of those that keep something; false: there is none.
+    fn shed_slowest(&mut self, least_s: u32, kept: impl Fn(Charge) -> u64) -> bool {
+        let now_s = self.now_s;
+        let slow = self.connections.iter().filter_map(|(token, connection)| {
+            let since_s = connection.backlog.as_ref()?.since_s();
+            let kept = kept(connection.charged);
+            let late = kept > 0 && now_s.saturating_sub(since_s) >= least_s;
+            late.then_some((since_s, Reverse(kept), token))
+        });
+        let Some((_, _, token)) = slow.min() else {
+            return false;
+        };
+        self.shed(token, "it read too slowly what keeps memory");
+        true
     }
 
     /// From how many seconds on a reader is too slow at the moment; None: slow readers hold no more than they may.
@@ -283,6 +297,7 @@ impl Worker {
                 input_bytes = connection.charged.input,
                 output_bytes = connection.charged.output,
                 held_bytes = connection.charged.held,
+                decoded_bytes = connection.charged.decoded,
                 "connection closed: {why}"
             );
         }
@@ -346,7 +361,7 @@ impl Worker {
             let still_s = u64::from(self.now_s.saturating_sub(connection.moved_s));
             if still_s > STALLED_SECONDS && pool.streams_are_tight() {
                 self.desk.conversation.refuse_upload(&mut connection.talk);
-                let charge = connection.charge(pool.segment_bytes());
+                let charge = connection.charge(pool);
                 pool.recharge(connection.charged, charge);
                 connection.charged = charge;
             }

@@ -211,6 +211,15 @@ impl Guard {
         self.len() == 0
     }
 
+    /// Bytes of the heap, outside the cache's budget, that this guard keeps: those of a copy. A value that was stored
+    /// compressed comes as a copy whatever its size.
+    pub fn heap_bytes(&self) -> usize {
+        match &self.bytes {
+            Bytes::Copied(value) => value.capacity(),
+            Bytes::Held(_) => 0,
+        }
+    }
+
     /// The value's bytes in order, in as many pieces as it is stored. Copies nothing.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.pieces()).map(|number| self.piece(number))
