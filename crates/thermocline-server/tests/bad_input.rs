@@ -48,6 +48,33 @@ fn a_value_over_the_limit_is_swallowed_and_the_old_one_is_gone() {
 }
 
 #[test]
+fn a_touch_that_finds_no_room_says_so() {
+    const BYTES: usize = 100_000;
+    let server = ours(&["-m", "64", "-M", "-t", "1"]);
+    let mut client = server.connect();
+    let value = "x".repeat(BYTES);
+    let mut set = |number: usize| client.ask(format!("set k{number} 0 0 {BYTES}\r\n{value}"));
+    let stored = (0..).take_while(|&number| set(number) == "STORED").count();
+    assert!(stored > 100);
+    let mut client = server.connect();
+    for request in [
+        "touch k0 100",
+        "gat 100 k0",
+        "gats 100 none k0",
+        "mg k0 T100 v",
+    ] {
+        let answer = client.ask(request);
+        assert_eq!(answer, "SERVER_ERROR out of memory", "{request}");
+    }
+    assert_eq!(client.ask("mg k0 t"), "HD t-1", "it is there, as it was");
+    assert_eq!(client.ask("touch none 100"), "NOT_FOUND");
+    assert_eq!(
+        (client.stat("touch_hits"), client.stat("touch_misses")),
+        (0, 2)
+    );
+}
+
+#[test]
 fn a_key_over_the_limit_is_refused_and_its_payload_swallowed() {
     let server = ours(&[]);
     let mut client = server.connect();
@@ -129,7 +156,9 @@ fn a_hundred_thousand_pipelined_gets_without_reading_stay_bounded_and_are_answer
             .write_all(&b"get k\r\n".repeat(GETS))
             .expect("taken in the end");
     });
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until("the server waits for its reader", || {
+        client.connections("conn_mwrite") == 1
+    });
     let grown = resident_bytes(&server).saturating_sub(before);
     assert!(
         grown < 8 << 20,
@@ -161,7 +190,11 @@ fn clients_that_never_read_cannot_fill_memory() {
             .expect("fits the socket");
         greedy.push(stream);
     }
-    std::thread::sleep(Duration::from_millis(500));
+    // Each has been answered until its reader had to be waited for, or was closed for it.
+    wait_until("all are under way", || {
+        let closed = client.stat("read_buf_oom") as usize;
+        client.connections("conn_mwrite") + closed >= greedy.len()
+    });
     let grown = resident_bytes(&server).saturating_sub(before);
     assert!(
         grown < 16 << 20,

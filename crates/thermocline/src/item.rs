@@ -145,17 +145,27 @@ impl MarkWord {
     pub(crate) const STALE: u32 = 1 << 30;
     pub(crate) const WON: u32 = 1 << 29;
     pub(crate) const BASE64: u32 = 1 << 28;
-    /// Seconds since 2024-01-01 fit 28 bits until mid 2032; later times saturate.
+    /// Seconds since 2024-01-01, of which 28 bits are kept: they wrap in mid 2032 and every 8.5 years. How long ago an
+    /// access was follows from them all the same (`idle_s`).
     const ACCESS_MASK: u32 = (1 << 28) - 1;
     const ACCESS_BASE_S: u32 = 1_704_067_200;
 
     pub(crate) fn new(flags: u32, access_s: u32) -> MarkWord {
         let since = access_s.saturating_sub(MarkWord::ACCESS_BASE_S);
-        MarkWord(flags | since.min(MarkWord::ACCESS_MASK))
+        MarkWord(flags | since & MarkWord::ACCESS_MASK)
     }
     pub(crate) fn has(self, flag: u32) -> bool {
         self.0 & flag != 0
     }
+    /// Seconds between the last access and `now_s`; 0 where it seems to lie ahead, for clocks differ a little.
+    pub(crate) fn idle_s(self, now_s: u32) -> u32 {
+        let now = now_s.saturating_sub(MarkWord::ACCESS_BASE_S);
+        match now.wrapping_sub(self.0) & MarkWord::ACCESS_MASK {
+            ahead if ahead > MarkWord::ACCESS_MASK / 2 => 0,
+            idle => idle,
+        }
+    }
+    /// The last access as a Unix time, right until the bits wrap.
     pub(crate) fn access_s(self) -> u32 {
         (self.0 & MarkWord::ACCESS_MASK) + MarkWord::ACCESS_BASE_S
     }

@@ -632,10 +632,12 @@ impl Segments {
 }
 
 /// The first birth number of a new cache: so far ahead of any earlier one that tokens do not come back
-/// after a restart, as long as no more than 1 GB/s were written in the mean since 2024.
+/// after a restart, as long as the earlier one wrote no more than 512 MiB/s in the mean. Counted from 2026, tokens
+/// then have all their 64 bits to themselves until 2043; later births wrap in them, and a token would come back to
+/// whom has kept it for 17 years.
 pub(crate) fn first_birth(now_ms: u64, segment_bytes: usize) -> u64 {
-    const BASE_MS: u64 = 1_704_067_200_000;
-    let per_second = (1 << 30) / segment_bytes as u64;
+    const BASE_MS: u64 = 1_767_225_600_000;
+    let per_second = (512 << 20) / segment_bytes as u64;
     now_ms.saturating_sub(BASE_MS) / 1000 * per_second + 1
 }
 
@@ -694,6 +696,16 @@ pub(super) mod tests {
         assert!(segments.give_back_extent());
         assert_eq!(budget.free_bytes(), EXTENT_BYTES as u64);
         assert!(segments.open(Tier::Hot, Pool::Main, 0, 0, 0).is_some());
+    }
+
+    #[test]
+    fn a_birth_fits_its_token_until_2043() {
+        const END_OF_2042_MS: u64 = 2_303_683_200_000;
+        for segment_bytes in [64 << 10, EXTENT_BYTES] {
+            let units = (segment_bytes / UNIT_BYTES).trailing_zeros();
+            let birth = first_birth(END_OF_2042_MS, segment_bytes);
+            assert!(birth.leading_zeros() >= units + 8, "{birth}");
+        }
     }
 
     #[test]

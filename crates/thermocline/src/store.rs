@@ -466,7 +466,7 @@ impl Store {
         }
         match fields.marks {
             Some(marks) if self.idle_s != 0 => {
-                let idle = (now_ms / 1000) as u32 - marks.access_s().min((now_ms / 1000) as u32);
+                let idle = marks.idle_s((now_ms / 1000) as u32);
                 idle > self.idle_s
             }
             _ => false,

@@ -3,7 +3,7 @@
 use super::conversation::Conversation;
 use super::store::{BAD_CHUNK, NO_ROOM};
 use crate::net::{pinned_bytes, Talk};
-use crate::wire::{self, Request, StoreMode, Verb};
+use crate::wire::{self, Request};
 use thermocline::{Error, Writer};
 
 pub enum Body {
@@ -136,22 +136,11 @@ impl Conversation {
         }
     }
 
-    /// Values on their way in pin too much: this one is counted down only. As after any set that is refused, the old
-    /// value goes.
+    /// Values on their way in pin too much: this one is counted down only.
     fn refuse_stream(&mut self, stream: &mut Stream) {
         stream.writer = Err(Error::NoRoom);
-        match wire::parse(&stream.line, self.limits) {
-            Ok(Request::Store(store)) if matches!(store.verb, Verb::Set) => {
-                self.cache.delete(store.key);
-            }
-            Ok(Request::MetaSet(set))
-                if set.flags.compare.is_none() && set.flags.store_mode == StoreMode::Set =>
-            {
-                if let Some(key) = self.decoded(set.key, &set.flags) {
-                    self.cache.delete(&key);
-                }
-            }
-            _ => {}
+        if let Ok(request) = wire::parse(&stream.line, self.limits) {
+            self.drop_refused(&request);
         }
     }
 

@@ -265,13 +265,8 @@ impl Conversation {
     ) -> Payload {
         let bytes = request.payload_bytes();
         match request {
-            Request::Store(store) if self.is_too_large(store.key, store.bytes) => {
-                self.refuse_too_large(&store);
-                talk.body = Body::swallow(bytes);
-                Payload::Used(0)
-            }
-            Request::MetaSet(set) if self.meta_is_too_large(&set) => {
-                self.refuse_meta_too_large(&set);
+            request if self.is_too_large(&request) => {
+                self.refuse_too_large(&request);
                 talk.body = Body::swallow(bytes);
                 Payload::Used(0)
             }

@@ -8,6 +8,9 @@ use crate::net::{Talk, REWRITE_BYTES_MIN};
 use crate::wire::{Delete, Flush, Meta, MetaFlags, Refusal, Touch};
 use thermocline::{Change, Marks, NewValue};
 
+/// No room for what is no store: a new expiry, for one, may need a copy of the item. The item is there, as it was.
+pub(super) const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory";
+
 /// What came of a meta delete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -39,18 +42,23 @@ impl Conversation {
     pub(super) fn touch(&mut self, touch: &Touch<'_>) {
         let expire = Expire::of(touch.expiry_s, self.now_ms);
         let touched = self.cache.touch(touch.key, expire.engine());
-        let found = touched.unwrap_or(false);
-        self.count_touch(found);
+        self.count_touch(touched.as_ref().ok().copied());
         if !touch.noreply {
-            self.out.line(if found { b"TOUCHED" } else { b"NOT_FOUND" });
+            self.out.line(match touched {
+                Ok(true) => b"TOUCHED",
+                Ok(false) => b"NOT_FOUND",
+                Err(_) => OUT_OF_MEMORY,
+            });
         }
     }
 
-    pub(super) fn count_touch(&mut self, found: bool) {
+    /// None: there was no room, which is neither hit nor miss.
+    pub(super) fn count_touch(&mut self, found: Option<bool>) {
         self.counters.cmd_touch.add(1);
         match found {
-            true => self.counters.touch_hits.add(1),
-            false => self.counters.touch_misses.add(1),
+            Some(true) => self.counters.touch_hits.add(1),
+            Some(false) => self.counters.touch_misses.add(1),
+            None => self.counters.store_no_memory.add(1),
         }
     }
 
@@ -90,7 +98,7 @@ impl Conversation {
             Outcome::Done => b"HD",
             Outcome::NotFound => b"NF",
             Outcome::Exists => b"EX",
-            Outcome::NoRoom => return self.out.line(b"SERVER_ERROR out of memory"),
+            Outcome::NoRoom => return self.out.line(OUT_OF_MEMORY),
         };
         meta_reply::miss(&mut self.out.bytes, word, meta.key, &meta.flags);
     }

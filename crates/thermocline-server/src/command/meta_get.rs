@@ -1,11 +1,12 @@
 //! `mg` with flags that change something (T, N, R, E), that compare (C), or with a key in base64; and `me`.
 
 use super::conversation::Conversation;
+use super::delete::OUT_OF_MEMORY;
 use super::expiry::Expire;
 use super::meta_reply::{self, Facts, Of};
 use super::one::{read_and_touch, read_one, Found};
 use crate::wire::{Meta as MetaRequest, MetaFlags};
-use thermocline::{Change, Marks, Meta, NewValue, Updated, Want};
+use thermocline::{Change, Error, Marks, Meta, NewValue, Updated, Want};
 
 impl Conversation {
     pub(super) fn meta_get(&mut self, request: &MetaRequest<'_>) {
@@ -14,8 +15,11 @@ impl Conversation {
         let Some(key) = self.decoded(request.key, flags) else {
             return;
         };
-        let (found, created) = self.read_or_create(&key, flags);
+        let read = self.read_or_create(&key, flags);
         self.counters.cmd_get.add(1);
+        let Ok((found, created)) = read else {
+            return self.out.line(OUT_OF_MEMORY);
+        };
         let Some(found) = found else {
             self.counters.get_misses.add(1);
             if !flags.quiet() {
@@ -32,7 +36,11 @@ impl Conversation {
     }
 
     /// The item, touched where T asks for it, or made by N; true when it was made.
-    fn read_or_create(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> (Option<Found>, bool) {
+    fn read_or_create(
+        &mut self,
+        key: &[u8],
+        flags: &MetaFlags<'_>,
+    ) -> Result<(Option<Found>, bool), Error> {
         let now_ms = self.now_ms;
         // A second look only when somebody made or removed the item between reading and making.
         loop {
@@ -40,16 +48,16 @@ impl Conversation {
                 Some(ttl_s) => {
                     let expiry = Expire::of(ttl_s, now_ms).engine();
                     let found = read_and_touch(&self.cache, key, expiry, wanted(flags));
-                    self.count_touch(found.is_some());
-                    found
+                    self.count_touch(found.as_ref().ok().map(Option::is_some));
+                    found?
                 }
                 None => self.read_one(key, flags),
             };
             let (None, Some(_)) = (&found, flags.vivify_s) else {
-                return (found, false);
+                return Ok((found, false));
             };
-            match self.vivify(key, flags) {
-                Some(made) if made.answer => {
+            match self.vivify(key, flags)? {
+                made if made.answer => {
                     let meta = Meta {
                         token: made.token,
                         marks: Some(Marks {
@@ -59,10 +67,9 @@ impl Conversation {
                         }),
                         ..Meta::default()
                     };
-                    return (Some(Found::copied(meta, Vec::new())), true);
+                    return Ok((Some(Found::copied(meta, Vec::new())), true));
                 }
-                Some(_) => {}
-                None => return (None, false),
+                _ => {}
             }
         }
     }
@@ -73,9 +80,9 @@ impl Conversation {
 
     /// Makes an empty item that carries the claim of whoever asked; the answer is false where there is one already.
     /// One whose time is over from the start is answered as if it were there, and is gone.
-    fn vivify(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Option<Updated<bool>> {
+    fn vivify(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Result<Updated<bool>, Error> {
         let expiry = Expire::of(flags.made_ttl_s(), self.now_ms).engine();
-        let made = self.cache.update_short(key, 0, |view| match view {
+        self.cache.update_short(key, 0, |view| match view {
             Some(_) => (Change::Keep, false),
             None => {
                 let change = Change::Put(NewValue {
@@ -91,8 +98,7 @@ impl Conversation {
                 });
                 (change, true)
             }
-        });
-        made.ok()
+        })
     }
 
     /// Whether this reader is the one to refresh the item: stale, or with little time left, and not yet claimed.

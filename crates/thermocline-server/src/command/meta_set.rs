@@ -46,23 +46,6 @@ impl Conversation {
         }
     }
 
-    pub(super) fn meta_is_too_large(&self, set: &MetaSet<'_>) -> bool {
-        self.is_too_large(set.key, set.bytes)
-    }
-
-    /// Refused, and said so even when quiet: the client cannot know otherwise.
-    pub(super) fn refuse_meta_too_large(&mut self, set: &MetaSet<'_>) {
-        self.counters.store_too_large.add(1);
-        self.counters.cmd_meta.add(1);
-        let Some(key) = self.decoded(set.key, &set.flags) else {
-            return;
-        };
-        if matches!(set.flags.store_mode, StoreMode::Set | StoreMode::Replace) {
-            self.cache.delete(&key);
-        }
-        self.out.line(TOO_LARGE);
-    }
-
     pub(super) fn meta_options(&self, set: &MetaSet<'_>) -> SetOptions {
         let flags = &set.flags;
         let now_ms = self.now_ms;
@@ -216,8 +199,15 @@ impl Conversation {
             Ok(Stored::Exists) => b"EX",
             Ok(Stored::NotFound) => b"NF",
             Err(Error::ValueTooLarge { .. }) if joins => b"NS",
-            Err(Error::ValueTooLarge { .. }) => return self.out.line(TOO_LARGE),
-            Err(_) => return self.out.line(NO_ROOM),
+            Err(error) => {
+                if !joins {
+                    self.cache.delete(key);
+                }
+                return self.out.line(match error {
+                    Error::ValueTooLarge { .. } => TOO_LARGE,
+                    _ => NO_ROOM,
+                });
+            }
         };
         self.answer_set(word, set, set.bytes as usize, 0);
     }
@@ -254,7 +244,7 @@ impl Conversation {
 
 /// Tokens the cache makes lie between these. They never repeat, but what is written later may have the smaller one:
 /// cores write into segments of their own. Tokens that clients give with E are in order, and rarely lie here.
-const OWN_TOKENS: std::ops::Range<u64> = 1 << 40..1 << 63;
+const OWN_TOKENS: std::ops::Range<u64> = 1 << 40..u64::MAX;
 
 /// Whether `expected` is of an earlier version than `actual`, which it differs from. Of two tokens of our own the one
 /// the item has is the later.
@@ -295,6 +285,9 @@ mod tests {
         assert!(is_older(5, 6) && !is_older(6, 5));
         let ours = 1 << 50;
         assert!(is_older(ours + 1, ours) && is_older(ours, ours + 1));
-        assert!(!is_older(u64::MAX, ours) && is_older(6, ours));
+        assert!(!is_older(u64::MAX, ours) && !is_older(ours, 6) && is_older(6, ours));
+        // From 2034 on our own are so large.
+        let late = 3 << 62;
+        assert!(is_older(late + 1, late) && is_older(late, late + 1));
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a single item with a choice of what the read records.
 
 use crate::net::{Out, COPY_BYTES_MAX};
-use thermocline::{Cache, Expiry, Guard, Meta, ReadSink, Want};
+use thermocline::{Cache, Error, Expiry, Guard, Meta, ReadSink, Want};
 
 /// An item that was read: its facts and its value, small ones copied, large ones held.
 pub(super) struct Found {
@@ -53,31 +53,34 @@ pub(super) fn read_one(cache: &Cache, key: &[u8], want: Want) -> Option<Found> {
 }
 
 /// Reads and gives another expiry. A small value is copied; a large one is held, and both steps are made again when a
-/// writer came between them, so that what is read is what was touched.
+/// writer came between them, so that what is read is what was touched. An error: there is no room for the copy that the
+/// new expiry needs.
 pub(super) fn read_and_touch(
     cache: &Cache,
     key: &[u8],
     expiry: Expiry,
     want: Want,
-) -> Option<Found> {
+) -> Result<Option<Found>, Error> {
     let is_large = |meta: Meta| meta.value_bytes > COPY_BYTES_MAX;
     if !cache.peek(key, false).is_some_and(is_large) {
-        let found = cache.get_and_touch_as(key, expiry, want).unwrap_or(None);
-        return found.map(|(meta, value)| Found::copied(meta, value));
+        let found = cache.get_and_touch_as(key, expiry, want)?;
+        return Ok(found.map(|(meta, value)| Found::copied(meta, value)));
     }
     let want = Want {
         token: true,
         ..want
     };
     loop {
-        let found = read_one(cache, key, want)?;
-        if !cache.touch_unseen(key, expiry).unwrap_or(false) {
-            return None;
+        let Some(found) = read_one(cache, key, want) else {
+            return Ok(None);
+        };
+        if !cache.touch_unseen(key, expiry)? {
+            return Ok(None);
         }
         // Nothing there: the new expiry is over already, or somebody removed the item after us.
         match cache.peek(key, true) {
             Some(meta) if meta.token != found.meta.token => {}
-            _ => return Some(found),
+            _ => return Ok(Some(found)),
         }
     }
 }
@@ -123,7 +126,8 @@ mod tests {
         for bytes in [100, COPY_BYTES_MAX, COPY_BYTES_MAX + 1, 300_000] {
             cache.set(b"k", &vec![7; bytes]).expect("stored");
             let at = Expiry::AtMs((cache.now_ms() / 1000 + 100) * 1000);
-            let found = read_and_touch(&cache, b"k", at, Want::default()).expect("there");
+            let found = read_and_touch(&cache, b"k", at, Want::default()).expect("room");
+            let found = found.expect("there");
             assert_eq!(found.held.is_some(), bytes > COPY_BYTES_MAX);
             let mut out = Out::default();
             assert_eq!(found.meta.value_bytes, bytes);
@@ -135,7 +139,11 @@ mod tests {
                 .is_some());
         }
         let over = Expiry::AtMs(1);
-        assert!(read_and_touch(&cache, b"k", over, Want::default()).is_some());
-        assert!(read_and_touch(&cache, b"k", over, Want::default()).is_none());
+        let is_there = || {
+            read_and_touch(&cache, b"k", over, Want::default())
+                .expect("room")
+                .is_some()
+        };
+        assert!(is_there() && !is_there());
     }
 }

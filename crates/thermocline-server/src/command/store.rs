@@ -23,20 +23,53 @@ pub(super) enum Payload {
 }
 
 impl Conversation {
-    pub(super) fn is_too_large(&self, key: &[u8], bytes: u64) -> bool {
+    pub(super) fn is_too_large(&self, request: &Request<'_>) -> bool {
+        let (key, bytes) = match request {
+            Request::Store(store) => (store.key, store.bytes),
+            Request::MetaSet(set) => (set.key, set.bytes),
+            _ => return false,
+        };
         bytes > self.shared.settings.value_size_max(key.len())
     }
 
-    /// The value is not taken. A plain set removes the old one; nobody may go on reading what was to be replaced.
-    /// What has a condition leaves it: the condition has not been looked at.
-    pub(super) fn refuse_too_large(&mut self, store: &Store<'_>) {
+    /// The payload will not be taken. As in memcached the old value goes with `set`, and with `ms` whatever its flags:
+    /// nobody may go on reading what was to be replaced. The other commands leave it.
+    pub(super) fn drop_refused(&mut self, request: &Request<'_>) {
+        match request {
+            Request::Store(store) if matches!(store.verb, Verb::Set) => {
+                self.cache.delete(store.key);
+            }
+            Request::MetaSet(set) => {
+                if let Some(key) = self.decoded(set.key, &set.flags) {
+                    self.cache.delete(&key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Says why a payload is not taken; to an `ms` even when quiet, for its client cannot know otherwise.
+    fn refuse(&mut self, request: &Request<'_>, why: &[u8]) {
+        let noreply = match request {
+            Request::Store(store) => store.noreply,
+            Request::MetaSet(set) => {
+                self.counters.cmd_meta.add(1);
+                if self.decoded(set.key, &set.flags).is_none() {
+                    return;
+                }
+                false
+            }
+            _ => false,
+        };
+        self.drop_refused(request);
+        if !noreply {
+            self.out.line(why);
+        }
+    }
+
+    pub(super) fn refuse_too_large(&mut self, request: &Request<'_>) {
         self.counters.store_too_large.add(1);
-        if matches!(store.verb, Verb::Set) {
-            self.cache.delete(store.key);
-        }
-        if !store.noreply {
-            self.out.line(TOO_LARGE);
-        }
+        self.refuse(request, TOO_LARGE);
     }
 
     pub(super) fn bad_chunk(&mut self, store: &Store<'_>) {
@@ -171,8 +204,11 @@ impl Conversation {
                 };
                 (key, self.meta_options(set))
             }
-            _ => return self.wait_if_it_fits(talk, bytes),
+            request => return self.wait_if_it_fits(talk, request),
         };
+        if let Request::MetaSet(_) = &request {
+            self.counters.cmd_meta.add(1);
+        }
         let value_bytes = bytes - 2;
         let writer = self.cache.write(&key, value_bytes as usize, &options);
         let body = Body::stream(line, value_bytes, writer, self.shared.pool.segment_bytes());
@@ -181,12 +217,13 @@ impl Conversation {
     }
 
     /// A payload that must be whole before anything is done with it has to fit the buffer pool.
-    fn wait_if_it_fits(&mut self, talk: &mut Talk, bytes: u64) -> Payload {
+    fn wait_if_it_fits(&mut self, talk: &mut Talk, request: &Request<'_>) -> Payload {
+        let bytes = request.payload_bytes();
         if bytes <= self.shared.pool.request_bytes_max() {
             return Payload::Wait;
         }
         self.counters.store_no_memory.add(1);
-        self.out.line(NO_ROOM);
+        self.refuse(request, NO_ROOM);
         talk.body = Body::swallow(bytes);
         Payload::Used(0)
     }

@@ -555,7 +555,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn marked_at(&self, marks: Option<MarkWord>, now_s: u32) -> Option<MarkWord> {
         let marks = marks.filter(|_| self.store.marks)?;
-        let recent = now_s.saturating_sub(marks.access_s()) < self.access_grain_s();
+        let recent = marks.idle_s(now_s) < self.access_grain_s();
         if marks.has(MarkWord::FETCHED) && recent {
             return None;
         }

@@ -35,6 +35,24 @@ fn check(item: &Item, record: &Record) {
 }
 
 #[test]
+fn how_long_ago_an_access_was_is_known_after_2032_too() {
+    const MID_2032_S: u32 = 1_704_067_200 + (1 << 28);
+    for access_s in [
+        1_800_000_000,
+        MID_2032_S - 5,
+        MID_2032_S + 5,
+        MID_2032_S + (1 << 28),
+    ] {
+        let word = MarkWord::new(MarkWord::FETCHED, access_s);
+        for idle_s in [0, 1, 100, 100_000_000] {
+            assert_eq!(word.idle_s(access_s + idle_s), idle_s);
+        }
+        assert_eq!(word.idle_s(access_s - 3), 0);
+        assert_eq!(word.flags(), MarkWord::FETCHED);
+    }
+}
+
+#[test]
 fn every_small_shape_reads_back() {
     let region = region();
     for key_bytes in [1, 2, 3, 4, 5, 16, 17, 254, 255] {
