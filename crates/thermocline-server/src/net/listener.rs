@@ -12,7 +12,6 @@ use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -115,9 +114,13 @@ pub fn bind_unix(
 
 fn remove_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(facts) if facts.file_type().is_socket() => match UnixStream::connect(path) {
+        Ok(facts) if facts.file_type().is_socket() => match knock(path) {
             Ok(_) => Err(ErrorKind::AddrInUse.into()),
-            Err(_) => fs::remove_file(path),
+            // Whatever else keeps us from connecting says nothing about who listens there.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+            // Its queue is full.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::AddrInUse.into()),
+            Err(error) => Err(error),
         },
         Ok(_) => Err(io::Error::new(
             ErrorKind::AlreadyExists,
@@ -125,6 +128,13 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         )),
         Err(_) => Ok(()),
     }
+}
+
+/// Connects without waiting: a server that is stuck would keep us for ever.
+fn knock(path: &Path) -> io::Result<()> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)
 }
 
 impl Bound {
@@ -217,6 +227,11 @@ mod tests {
             "the standard listener leaves its file behind"
         );
         drop(bind(&listen, 8, 0o700).unwrap());
+        // Somebody uses it, though no stream can be connected to it: like a server that we may not reach.
+        let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        assert!(bind(&listen, 8, 0o700).is_err() && path.exists());
+        drop(other);
+        fs::remove_file(&path).unwrap();
         fs::write(&path, "").unwrap();
         assert!(bind(&listen, 8, 0o700).is_err());
         fs::remove_file(&path).unwrap();
