@@ -1,7 +1,7 @@
 //! Commands about the server: limits, stopping, listings, and harmless answers where memcached has knobs we have not.
 
 use super::conversation::{Conversation, Line};
-use super::listing::{Listing, What};
+use super::listing::{put_stats, Listing, What};
 use crate::config::memcached::MEMORY_BYTES_MIN;
 use crate::net::Talk;
 use crate::server::VERSION;
@@ -44,7 +44,11 @@ impl Conversation {
             Some(b"items") => stats::items(&shared),
             Some(b"slabs") => stats::slabs(&shared),
             Some(b"sizes") => vec![("sizes_status".into(), "disabled".into())],
-            Some(b"conns") => stats::connections(&shared),
+            Some(b"conns") => {
+                put_stats(&mut self.out.bytes, stats::listeners(&shared));
+                talk.listing = Some(Box::new(Listing::connections(shared)));
+                return;
+            }
             Some(b"hotkeys") => stats::hot_keys(&shared, count(argument)),
             Some(b"bigkeys") => stats::big_keys(&shared, count(argument)),
             Some(b"extstore") => Vec::new(),
@@ -56,12 +60,7 @@ impl Conversation {
             Some(b"cachedump") => return self.cache_dump(talk, argument, words.next()),
             Some(_) => return self.out.line(Refusal::UNKNOWN.answer),
         };
-        for (name, value) in lines {
-            self.out.push(b"STAT ");
-            self.out.push(name.as_bytes());
-            self.out.push(b" ");
-            self.out.line(value.as_bytes());
-        }
+        put_stats(&mut self.out.bytes, lines);
         self.out.line(b"END");
     }
 
@@ -92,7 +91,7 @@ impl Conversation {
         let (Some(_), Some(limit)) = (class.and_then(parse_u64), limit.and_then(parse_u64)) else {
             return self.out.line(b"CLIENT_ERROR bad command line");
         };
-        talk.listing = Some(Box::new(Listing::new(&self.cache, What::Items { limit })));
+        talk.listing = Some(Box::new(Listing::keys(&self.cache, What::Items { limit })));
     }
 
     /// Quiet whatever else the line says, if its last word is noreply.
@@ -168,7 +167,7 @@ impl Conversation {
             return self.out.line(b"ERROR metadump not allowed");
         }
         self.out.line(OK);
-        talk.listing = Some(Box::new(Listing::new(&self.cache, what)));
+        talk.listing = Some(Box::new(Listing::keys(&self.cache, what)));
     }
 
     fn lru(&mut self, mut words: Words<'_>) {

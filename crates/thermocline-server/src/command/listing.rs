@@ -1,14 +1,17 @@
-//! Listings of all keys: `lru_crawler metadump`, `mgdump`, `stats cachedump`.
+//! Listings of all keys (`lru_crawler metadump`, `mgdump`, `stats cachedump`) and of all connections (`stats conns`).
 //!
 //! A listing is a walk that is put aside whenever its output has to drain; the connection carries it. Others are
 //! served between its steps, and a client that does not read costs one walk's memory and no more.
 
 use super::conversation::Conversation;
 use crate::net::Talk;
-use crate::wire::push_u64;
+use crate::shared::Shared;
+use crate::stats::{self, Lines};
+use crate::wire::{percent_encode, push_u64, push_word};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use std::fmt::Write;
+use std::sync::Arc;
 use thermocline::{Cache, Meta, Scan};
 
 /// Steps of up to 100 us before others have their turn, however little they print: after a flush a listing walks over
@@ -27,7 +30,13 @@ pub(super) enum What {
     },
 }
 
-pub struct Listing {
+pub enum Listing {
+    Keys(Box<Keys>),
+    /// `stats conns`, from this place in the registry on.
+    Connections(Arc<Shared>, usize),
+}
+
+pub struct Keys {
     scan: Scan,
     what: What,
     listed: u64,
@@ -35,15 +44,42 @@ pub struct Listing {
 }
 
 impl Listing {
-    pub(super) fn new(cache: &Cache, what: What) -> Listing {
-        Listing {
+    pub(super) fn keys(cache: &Cache, what: What) -> Listing {
+        Listing::Keys(Box::new(Keys {
             scan: cache.scan(),
             what,
             listed: 0,
             listed_bytes: 0,
+        }))
+    }
+
+    pub(super) fn connections(shared: Arc<Shared>) -> Listing {
+        Listing::Connections(shared, 0)
+    }
+
+    /// One step into `out`; false at the end.
+    fn step(&mut self, out: &mut Vec<u8>) -> bool {
+        match self {
+            Listing::Keys(keys) => keys.step(out),
+            Listing::Connections(shared, from) => {
+                let (lines, next) = stats::connections(shared, *from);
+                put_stats(out, lines);
+                *from = next.unwrap_or(0);
+                next.is_some()
+            }
         }
     }
 
+    /// What the last line says.
+    fn end(&self) -> &'static [u8] {
+        match self {
+            Listing::Keys(keys) if matches!(keys.what, What::Mgdump) => b"EN",
+            _ => b"END",
+        }
+    }
+}
+
+impl Keys {
     /// One step of the walk into `out`; false at its end.
     fn step(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
@@ -88,13 +124,17 @@ impl Conversation {
                 return false;
             }
         }
-        let end: &[u8] = match listing.what {
-            What::Mgdump => b"EN",
-            _ => b"END",
-        };
-        self.out.line(end);
+        self.out.line(listing.end());
         talk.listing = None;
         true
+    }
+}
+
+/// `STAT name value`, a line each.
+pub(super) fn put_stats(out: &mut Vec<u8>, lines: Lines) {
+    for (name, value) in lines {
+        let line: [&[u8]; 5] = [b"STAT ", name.as_bytes(), b" ", value.as_bytes(), b"\r\n"];
+        line.iter().for_each(|part| out.extend_from_slice(part));
     }
 }
 
@@ -133,7 +173,7 @@ fn mgdump(out: &mut Vec<u8>, key: &[u8]) {
 
 fn cachedump(out: &mut Vec<u8>, key: &[u8], meta: &Meta) {
     out.extend_from_slice(b"ITEM ");
-    out.extend_from_slice(key);
+    push_word(out, key);
     out.extend_from_slice(b" [");
     push_u64(out, meta.value_bytes as u64);
     out.extend_from_slice(b" b; ");
@@ -141,30 +181,12 @@ fn cachedump(out: &mut Vec<u8>, key: &[u8], meta: &Meta) {
     out.extend_from_slice(b" s]\r\n");
 }
 
-fn percent_encode(out: &mut Vec<u8>, key: &[u8]) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in key {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte);
-        } else {
-            out.extend_from_slice(&[
-                b'%',
-                HEX[usize::from(byte >> 4)],
-                HEX[usize::from(byte & 15)],
-            ]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_encoded_so_that_lines_stay_lines() {
-        let mut out = Vec::new();
-        percent_encode(&mut out, b"a b\n%\xff-z");
-        assert_eq!(out, b"a%20b%0A%25%FF-z");
+    fn a_key_that_is_no_word_goes_in_base64() {
         let mut out = Vec::new();
         mgdump(&mut out, b"a\nb");
         mgdump(&mut out, b"ab");

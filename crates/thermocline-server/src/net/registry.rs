@@ -66,19 +66,59 @@ impl Registry {
         self.open.fetch_sub(1, Relaxed);
     }
 
-    pub fn list(&self) -> Vec<ConnectionFacts> {
+    /// The connections at `most` places from `from` on, and where to go on; None: that was all. A connection that
+    /// comes meanwhile may be left out, one that stays is not.
+    pub fn list(&self, from: usize, most: usize) -> (Vec<ConnectionFacts>, Option<usize>) {
         let seen = self.seen();
-        seen.iter()
-            .map(|(_, seen)| ConnectionFacts {
-                descriptor: seen.descriptor,
-                peer: seen.peer.clone(),
-                listener: seen.listener.clone(),
-                last_s: seen.last_s.load(Relaxed),
-                state: match seen.blocked.load(Relaxed) {
-                    true => "conn_mwrite",
-                    false => "conn_read",
-                },
-            })
-            .collect()
+        let end = seen.capacity().min(from + most);
+        let facts = (from..end).filter_map(|place| seen.get(place).map(|seen| facts(seen)));
+        (facts.collect(), (end < seen.capacity()).then_some(end))
+    }
+}
+
+fn facts(seen: &Seen) -> ConnectionFacts {
+    ConnectionFacts {
+        descriptor: seen.descriptor,
+        peer: seen.peer.clone(),
+        listener: seen.listener.clone(),
+        last_s: seen.last_s.load(Relaxed),
+        state: match seen.blocked.load(Relaxed) {
+            true => "conn_mwrite",
+            false => "conn_read",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_listed_once_part_by_part() {
+        let registry = Registry::default();
+        let seen = |descriptor| Seen {
+            descriptor,
+            peer: String::new(),
+            listener: "".into(),
+            last_s: 0.into(),
+            blocked: false.into(),
+        };
+        let places: Vec<usize> = (0..1000).map(|n| registry.add(Arc::new(seen(n)))).collect();
+        registry.open.store(1000, Relaxed);
+        places[..500]
+            .iter()
+            .step_by(2)
+            .for_each(|&place| registry.remove(place));
+        let (mut listed, mut from) = (Vec::new(), Some(0));
+        while let Some(place) = from {
+            let (part, next) = registry.list(place, 64);
+            assert!(part.len() <= 64);
+            listed.extend(part.iter().map(|facts| facts.descriptor));
+            from = next;
+        }
+        listed.sort_unstable();
+        let expected = (0..1000).filter(|n| *n >= 500 || n % 2 == 1);
+        assert_eq!(listed, expected.collect::<Vec<i32>>());
+        assert_eq!(Registry::default().list(0, 64).1, None);
     }
 }

@@ -3,6 +3,7 @@
 //! Off by default: every operation then takes one lock. Bounded: a cache with a million prefixes is not worth a
 //! million counters.
 
+use crate::wire::push_word;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -82,7 +83,7 @@ impl Detail {
         let mut out = Vec::new();
         for (prefix, counts) in self.lock().iter() {
             out.extend_from_slice(b"PREFIX ");
-            out.extend_from_slice(prefix);
+            push_word(&mut out, prefix);
             let Counts { get, set, delete } = counts;
             out.extend_from_slice(
                 format!(" get {get} hit 0 set {set} del {delete}\r\n").as_bytes(),
@@ -111,6 +112,10 @@ mod tests {
             text,
             "PREFIX a get 2 hit 0 set 1 del 0\r\nPREFIX b get 1 hit 0 set 0 del 1\r\n"
         );
+        detail.reset();
+        detail.set(b"a\r\nEND\r\n:1");
+        let text = String::from_utf8(detail.dump()).unwrap();
+        assert_eq!(text, "PREFIX a%0D%0AEND%0D%0A get 0 hit 0 set 1 del 0\r\n");
         detail.reset();
         assert!(detail.dump().is_empty());
     }

@@ -10,7 +10,8 @@ pub use big_keys::BigKeys;
 pub use counters::{Totals, WorkerCounters};
 pub use detail::Detail;
 pub use report::{
-    big_keys, connections, general, hot_keys, items, pages, rusage_seconds, settings, slabs, Lines,
+    big_keys, connections, general, hot_keys, items, listeners, pages, rusage_seconds, settings,
+    slabs, Lines,
 };
 
 /// Keys one listing of hot or big keys shows at most.

@@ -391,7 +391,8 @@ pub fn slabs(shared: &Shared) -> Lines {
     lines
 }
 
-pub fn connections(shared: &Shared) -> Lines {
+/// The listeners, as `stats conns` shows them.
+pub fn listeners(shared: &Shared) -> Lines {
     let now_s = shared.seconds();
     let mut lines = Lines::new();
     for (number, place) in shared.places.iter().enumerate() {
@@ -399,7 +400,18 @@ pub fn connections(shared: &Shared) -> Lines {
         line(&mut lines, &format!("l{number}:state"), "conn_listening");
         line(&mut lines, &format!("l{number}:secs_since_last_cmd"), now_s);
     }
-    for seen in shared.registry.list() {
+    lines
+}
+
+/// Connections in one go: 50 KB of text, whatever their number.
+const CONNECTIONS_PART: usize = 256;
+
+/// A part of all connections, and where the next one begins.
+pub fn connections(shared: &Shared, from: usize) -> (Lines, Option<usize>) {
+    let now_s = shared.seconds();
+    let mut lines = Lines::new();
+    let (part, next) = shared.registry.list(from, CONNECTIONS_PART);
+    for seen in part {
         let number = seen.descriptor;
         line(&mut lines, &format!("{number}:addr"), &seen.peer);
         line(&mut lines, &format!("{number}:listen_addr"), &seen.listener);
@@ -407,7 +419,7 @@ pub fn connections(shared: &Shared) -> Lines {
         let idle_s = now_s.saturating_sub(seen.last_s);
         line(&mut lines, &format!("{number}:secs_since_last_cmd"), idle_s);
     }
-    lines
+    (lines, next)
 }
 
 /// The hottest keys and their share of all reads, in percent.

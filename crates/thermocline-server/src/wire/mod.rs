@@ -4,11 +4,13 @@
 //! Leaves to others: sockets (`net`), what a request does (`command`).
 //! Must hold: a parser copies nothing, allocates nothing, and never panics, whatever the bytes.
 
+mod key;
 mod meta;
 mod number;
 mod request;
 mod text;
 
+pub use key::{percent_encode, push_word};
 pub use meta::{ArithMode, MetaError, MetaFlags, StoreMode, FLAGS_MAX, OPAQUE_MAX};
 pub use number::{parse_i64, parse_u32, parse_u64, push_u64};
 pub use request::{
