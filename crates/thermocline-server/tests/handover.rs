@@ -198,6 +198,36 @@ fn with_a_memory_file_the_next_server_is_warm() {
     assert_eq!((refused, answered > 0), (Vec::new(), true));
 }
 
+/// Whoever asks and then says nothing, or says nothing at all, keeps nobody else from taking over.
+#[test]
+fn the_silent_do_not_hold_the_door() {
+    let directory = Directory::new(&std::env::temp_dir(), "silent").expect("made");
+    let port = free_port();
+    let flags = flags(&[
+        ("handover", directory.path("door")),
+        ("http", "none".into()),
+    ]);
+    let mut old = start(port, &flags);
+    old.wait_until_up();
+    let until = Instant::now() + PATIENCE;
+    let knock = |words: &[u8]| loop {
+        match UnixStream::connect(directory.path("door")) {
+            Ok(mut stream) => {
+                stream.write_all(words).expect("sent");
+                return stream;
+            }
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+    };
+    let mut asked = knock(b"thermocline handover 1\n");
+    asked.read_exact(&mut [0; 1]).expect("it has the sockets");
+    let silent = knock(b"");
+    let next = start(port, &flags);
+    assert!(wait_for_end(&mut old).success());
+    assert_eq!(next.connect().ask("mn"), "MN");
+    drop((asked, silent));
+}
+
 /// Whoever knocks and goes, or talks nonsense, changes nothing.
 #[test]
 fn the_running_server_goes_on_when_nobody_takes_over_in_the_end() {

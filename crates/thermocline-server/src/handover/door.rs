@@ -14,12 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The next server may take so long to say that it is ready: it may have gigabytes to touch.
 const READY_MAX: Duration = Duration::from_secs(300);
-/// A line or a message takes so long at most.
-const TALK_MAX: Duration = Duration::from_secs(5);
+/// A line or a message takes so long at most: others who knock wait for less than they would bear.
+const TALK_MAX: Duration = Duration::from_secs(2);
+/// Next servers that have the sockets and are starting: whoever is ready first takes over. More than two is a mistake.
+const ASKED_MAX: usize = 4;
 
 /// The thread at the door; dropped, it ends and lets go of the sockets.
 pub struct Door {
@@ -120,26 +122,79 @@ struct Inside {
     handed: Arc<AtomicBool>,
 }
 
+/// A next server that has the sockets.
+struct Asked {
+    stream: UnixStream,
+    until: Instant,
+}
+
 impl Inside {
+    /// Nobody who is silent keeps others out: all who have asked are waited for together with the next knock.
     fn run(self) -> Option<UnixStream> {
+        let mut asked: Vec<Asked> = Vec::new();
         loop {
-            if !readable(&self.listener, &self.stopped, PollTimeout::NONE) {
+            let Some(ready) = self.wait(&asked) else {
                 // Not handed over: the name goes with us.
                 let _gone = fs::remove_file(&self.path);
                 return None;
+            };
+            for at in ready.asked.into_iter().rev() {
+                let next = asked.swap_remove(at).stream;
+                if self.takes_over(&next) {
+                    self.handed.store(true, Ordering::SeqCst);
+                    self.shared.begin_stop(Stop::Drain);
+                    return Some(next);
+                }
+                tracing::warn!("handover: the next server has gone; going on");
             }
-            match self.offer() {
-                Ok(Some(next)) => return Some(next),
-                Ok(None) => tracing::warn!("handover: the next server has gone; going on"),
-                Err(error) => tracing::warn!(%error, "handover failed; going on"),
+            asked.retain(|asked| Instant::now() < asked.until);
+            if ready.knock {
+                match self.offer() {
+                    Ok(stream) if asked.len() < ASKED_MAX => asked.push(Asked {
+                        stream,
+                        until: Instant::now() + READY_MAX,
+                    }),
+                    Ok(_) => tracing::warn!("handover: too many next servers; going on"),
+                    Err(error) => tracing::warn!(%error, "handover failed; going on"),
+                }
             }
         }
     }
 
-    /// One next server. None: it did not come to the point.
-    fn offer(&self) -> io::Result<Option<UnixStream>> {
+    /// What there is to do; None: we are to stop.
+    fn wait(&self, asked: &[Asked]) -> Option<Ready> {
+        loop {
+            let streams = asked.iter().map(|asked| asked.stream.as_fd());
+            let mut waited: Vec<PollFd<'_>> = [self.stopped.as_fd(), self.listener.as_fd()]
+                .into_iter()
+                .chain(streams)
+                .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+                .collect();
+            let last = asked.iter().map(|asked| asked.until).min();
+            let timeout = last.map_or(PollTimeout::NONE, |until| {
+                let left = until.saturating_duration_since(Instant::now());
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+            });
+            match poll(&mut waited, timeout) {
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(_) => return None,
+                Ok(_) => {}
+            }
+            let any: Vec<bool> = waited.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+            let of_asked = any[2..].iter().enumerate();
+            return (!any[0]).then(|| Ready {
+                knock: any[1],
+                asked: of_asked
+                    .filter(|(_, any)| **any)
+                    .map(|(at, _)| at)
+                    .collect(),
+            });
+        }
+    }
+
+    /// One next server gets the sockets, if it asks for them.
+    fn offer(&self) -> io::Result<UnixStream> {
         let (next, _) = self.listener.accept()?;
-        next.set_read_timeout(Some(TALK_MAX))?;
         next.set_write_timeout(Some(TALK_MAX))?;
         let who = socket_peercred(&next)?;
         let ours = nix::unistd::Uid::effective().as_raw();
@@ -147,7 +202,7 @@ impl Inside {
             let text = format!("user {} may not take over", who.uid.as_raw());
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
-        if wire::read_line(&next)? != wire::ASK {
+        if wire::read_line(&next, TALK_MAX)? != wire::ASK {
             return Err(io::Error::new(
                 ErrorKind::InvalidData,
                 "not asked as expected",
@@ -158,35 +213,21 @@ impl Inside {
             pid = who.pid.as_raw_nonzero().get(),
             "handing over to the next server"
         );
-        let most = PollTimeout::try_from(READY_MAX).unwrap_or(PollTimeout::MAX);
-        if !readable(&next, &self.stopped, most) {
-            return Ok(None);
-        }
-        match wire::read_line(&next)?.as_str() {
-            wire::READY | wire::STOP => {}
-            _ => return Ok(None),
-        }
-        self.handed.store(true, Ordering::SeqCst);
-        self.shared.begin_stop(Stop::Drain);
-        Ok(Some(next))
+        Ok(next)
+    }
+
+    /// Whether it says that it serves, or waits for our memory.
+    fn takes_over(&self, next: &UnixStream) -> bool {
+        let line = wire::read_line(next, TALK_MAX);
+        line.is_ok_and(|line| line == wire::READY || line == wire::STOP)
     }
 }
 
-/// Waits until there is something on `one`; false when we are to stop, or nothing comes.
-fn readable(one: &impl AsFd, stopped: &UnixStream, timeout: PollTimeout) -> bool {
-    loop {
-        let mut waited = [
-            PollFd::new(one.as_fd(), PollFlags::POLLIN),
-            PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
-        ];
-        match poll(&mut waited, timeout) {
-            Err(nix::errno::Errno::EINTR) => continue,
-            Err(_) | Ok(0) => return false,
-            Ok(_) => {}
-        }
-        let any = |fd: &PollFd<'_>| fd.any().unwrap_or(false);
-        return !any(&waited[1]) && any(&waited[0]);
-    }
+/// What the door was woken for.
+struct Ready {
+    knock: bool,
+    /// Which of those who have asked speak, or are gone.
+    asked: Vec<usize>,
 }
 
 /// Tells the running server something.

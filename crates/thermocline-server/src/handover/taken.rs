@@ -91,8 +91,7 @@ impl Taken {
     /// Asks the running server to go and waits until it has.
     pub fn wait_until_gone(&self) -> io::Result<()> {
         say(&self.running, wire::STOP)?;
-        self.running.set_read_timeout(Some(GONE_MAX))?;
-        wire::read_line(&self.running).map(|_| ())
+        wire::read_line(&self.running, GONE_MAX).map(|_| ())
     }
 }
 

@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 /// What the next server says first.
 pub const ASK: &str = "thermocline handover 1\n";
@@ -77,11 +78,17 @@ pub fn receive_sockets(stream: &UnixStream) -> io::Result<Vec<Named>> {
     Ok(names.into_iter().map(str::to_string).zip(sockets).collect())
 }
 
-/// One short line. Empty: the other side is gone.
-pub fn read_line(mut stream: &UnixStream) -> io::Result<String> {
+/// One short line, whole within `most`, however slowly its bytes come. Empty: the other side is gone.
+pub fn read_line(mut stream: &UnixStream, most: Duration) -> io::Result<String> {
+    let until = Instant::now() + most;
     let mut line = String::new();
     let mut byte = [0];
     while line.len() < LINE_BYTES_MAX {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
         match stream.read(&mut byte) {
             Ok(0) => break,
             Ok(_) => line.push(char::from(byte[0])),
@@ -101,6 +108,8 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
+    const SOON: Duration = Duration::from_secs(20);
+
     #[test]
     fn a_socket_goes_through_with_its_name() {
         let (near, far) = UnixStream::pair().unwrap();
@@ -117,14 +126,30 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_comes_too_slowly_is_given_up() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let trickle = std::thread::spawn(move || {
+            let pause = Duration::from_millis(20);
+            while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                (&near).write_all(b"x").unwrap();
+            }
+        });
+        assert!(read_line(&far, Duration::from_millis(100)).is_err());
+        drop(stop);
+        trickle.join().unwrap();
+    }
+
+    #[test]
     fn an_answer_without_sockets_and_a_line_without_end_are_errors_or_cut() {
         let (near, far) = UnixStream::pair().unwrap();
         (&near).write_all(b"memcached x\n\n").unwrap();
         assert!(receive_sockets(&far).is_err());
         (&near).write_all(&[b'x'; 200]).unwrap();
-        assert_eq!(read_line(&far).unwrap().len(), LINE_BYTES_MAX);
+        assert_eq!(read_line(&far, SOON).unwrap().len(), LINE_BYTES_MAX);
         drop(near);
-        let rest = std::iter::from_fn(|| read_line(&far).ok().filter(|line| !line.is_empty()));
+        let rest =
+            std::iter::from_fn(|| read_line(&far, SOON).ok().filter(|line| !line.is_empty()));
         assert_eq!(
             rest.map(|line| line.len()).sum::<usize>(),
             200 - LINE_BYTES_MAX
