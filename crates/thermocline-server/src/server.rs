@@ -90,7 +90,8 @@ impl Prepared {
             return Err(StartError::Config(text));
         }
         let reserve = Reserve::of(&settings);
-        engine_config(&settings, &reserve).check()?;
+        let engine = engine_config(&settings, &reserve);
+        engine.check()?;
         let logins = match &settings.auth_file {
             Some(path) => Some(Logins::read(path)?),
             None => None,
@@ -101,6 +102,10 @@ impl Prepared {
             Some(path) => Taken::ask(path)?,
             None => None,
         };
+        if taken.is_none() {
+            // Before anybody could connect to us.
+            engine.check_memory_file()?;
+        }
         let mut bind_all = |setting: &str, listeners: &[Listen]| -> io::Result<Vec<Bound>> {
             let mut bound = Vec::new();
             for listen in listeners {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{serve, Client, Running};
+use common::{serve, serve_command, Client, Running};
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::fs;
@@ -65,4 +65,35 @@ fn a_stopped_server_is_warm_again_and_a_killed_one_is_not() {
     let line = start_line(&mut client);
     assert!(line.contains("did not stop cleanly"), "{line}");
     assert_eq!(client.ask("get key77"), "END");
+}
+
+/// Two servers want the same memory and the same port: the one that comes too late hears of the memory, which it asks
+/// for before it listens anywhere.
+#[test]
+fn who_cannot_have_the_memory_file_listens_nowhere() {
+    let path =
+        Path::new("/dev/shm").join(format!("thermocline-server-taken-{}", std::process::id()));
+    if let Err(error) = fs::create_dir_all(&path) {
+        return println!("skipped: no tmpfs in /dev/shm: {error}");
+    }
+    let directory = Directory(path);
+    let server = start(&directory.0);
+    let flags = [
+        "--memory",
+        "96MiB",
+        "--http",
+        "none",
+        "--page-mode",
+        "shmem",
+    ]
+    .map(OsStr::new);
+    let memory = [OsStr::new("--memory-dir"), directory.0.as_os_str()];
+    let output = serve_command(server.port, &[&flags[..], &memory].concat())
+        .stderr(std::process::Stdio::piped())
+        .output()
+        .expect("the binary runs");
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("in use by another process"), "{text}");
+    assert_eq!(server.connect().ask("mn"), "MN");
 }

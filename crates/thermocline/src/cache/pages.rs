@@ -175,13 +175,33 @@ fn memory_file(config: &Config) -> Result<MemoryFile, Error> {
     };
     let path = directory.join(MEMORY_FILE);
     let file = MemoryFile::open(&path)?;
-    if !file.lock_alone()? {
-        return Err(Error::Config(format!(
-            "memory_dir: {} is in use by another process: each cache needs a directory of its own",
-            path.display()
-        )));
+    match file.lock_alone()? {
+        true => Ok(file),
+        false => Err(in_use(&path)),
     }
-    Ok(file)
+}
+
+fn in_use(path: &Path) -> Error {
+    Error::Config(format!(
+        "memory_dir: {} is in use by another process: each cache needs a directory of its own",
+        path.display()
+    ))
+}
+
+impl Config {
+    /// Refuses what [`Cache::new`](crate::Cache::new) would refuse because another process has the memory file, so
+    /// that a caller hears it before it has begun anything else. Takes and makes nothing.
+    pub fn check_memory_file(&self) -> Result<(), Error> {
+        let directory = match (&self.memory_dir, self.page_mode) {
+            (Some(directory), PageMode::Shmem) => directory,
+            _ => return Ok(()),
+        };
+        let path = directory.join(MEMORY_FILE);
+        match MemoryFile::is_taken(&path) {
+            true => Err(in_use(&path)),
+            false => Ok(()),
+        }
+    }
 }
 
 fn not_in_parts(extent_use: ExtentUse, with: &str) -> Error {

@@ -362,6 +362,20 @@ impl MemoryFile {
         })
     }
 
+    /// Whether another process has taken the file `path` for itself. Makes no file.
+    pub(crate) fn is_taken(path: &Path) -> bool {
+        let Ok(file) = File::open(path) else {
+            return false;
+        };
+        let file = MemoryFile {
+            file,
+            page_bytes: 4096,
+            is_hugetlb: false,
+        };
+        // What else is wrong with it shows when it is opened.
+        !file.lock_alone().unwrap_or(true)
+    }
+
     /// Bytes the file spans, holes included.
     pub(crate) fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
