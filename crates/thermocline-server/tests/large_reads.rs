@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{ours, Client, Running};
+use common::{ours, Client, Running, PATIENCE};
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 const VALUE_BYTES: usize = 1_000_000;
 const KEYS: usize = 60;
@@ -60,7 +61,11 @@ fn who_does_not_read_many_large_values_takes_no_memory_and_may_read_later() {
     }
     let mut other = server.connect();
     assert_eq!(other.ask("set k 0 0 1\r\na"), "STORED");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let until = Instant::now() + PATIENCE;
+    while other.connections("conn_mwrite") < lazy.len() {
+        assert!(Instant::now() < until, "not all replies are under way");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let grown = resident_bytes(&server).saturating_sub(resident_before);
     assert!(grown < 8 << 20, "{grown} bytes for replies nobody reads");
     for client in &mut lazy[..3] {

@@ -407,6 +407,10 @@ fn counts_are_right_and_can_be_reset() {
     ] {
         assert_eq!(client.stat(name), value, "{name}");
     }
+    // So long that it is streamed in.
+    let value = "x".repeat(100_000);
+    assert_eq!(client.ask(format!("ms long 100000\r\n{value}")), "HD");
+    assert_eq!(client.stat("cmd_meta"), 1);
     assert_eq!(client.ask("stats reset"), "RESET");
     assert_eq!(client.stat("cmd_get"), 0);
     assert_eq!(client.stat("get_hits"), 0);
@@ -677,11 +681,9 @@ fn memory_can_be_changed_while_it_runs() {
     for number in 0..1500 {
         client.ask(format!("set k{number} 0 0 100000\r\n{value}"));
     }
-    // Neither line waits for the eviction it causes; the later one says the same and is no bother.
-    let began = Instant::now();
+    // The later line says the same and is no bother.
     assert_eq!(client.ask("cache_memlimit 96"), "OK");
     assert_eq!(client.ask("cache_memlimit 96"), "OK");
-    assert!(began.elapsed() < Duration::from_secs(1));
     assert_eq!(client.stat("limit_maxbytes"), 96 << 20);
     let until = Instant::now() + PATIENCE;
     while client.stat("bytes") > 90 << 20 {

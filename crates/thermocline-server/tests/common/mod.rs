@@ -233,6 +233,12 @@ impl Client {
         }
     }
 
+    /// How many connections are in this state, by `stats conns`: `conn_mwrite` are those whose replies are not taken.
+    pub fn connections(&mut self, state: &str) -> usize {
+        let lines = self.stats("conns");
+        lines.iter().filter(|(_, value)| value == state).count()
+    }
+
     pub fn stat(&mut self, name: &str) -> u64 {
         let lines = self.stats("");
         let value = lines.iter().find(|(other, _)| other == name);
