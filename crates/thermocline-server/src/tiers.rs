@@ -203,7 +203,9 @@ mod tests {
         }
         let page = crate::stats::tiers::object(&cache.tiers());
         let text = text(&page).expect("all figures are there");
-        assert!(text.starts_with("compress on, now on; pressure "), "{text}");
+        // Demotion may still be held back: a busy machine takes its time over the first dictionary.
+        let begins = text.starts_with("compress on, now on");
+        assert!(begins && text.contains("; pressure "), "{text}");
         assert!(
             text.contains("items coded") && text.contains("(the empty one)"),
             "{text}"
