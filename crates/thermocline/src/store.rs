@@ -22,7 +22,7 @@ use crate::groups::{Event, GroupId, Groups};
 use crate::hash::Hasher;
 use crate::holes::{Holes, Room};
 use crate::index::{Found, Index, Near};
-use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured};
+use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured, CHUNK_PREFIX};
 use crate::location::{Place, Tier};
 use crate::mem::{current_core, Budget, Domain, Pin, Region};
 use crate::metrics::{Counter, Counters};
@@ -518,16 +518,35 @@ impl Store {
             // Whoever swaps the place out buries it: reclaim may be moving the chunk right now.
             if let Some(chunk) = Place::from_raw(word.swap(0, Ordering::AcqRel)) {
                 let item = self.item(chunk);
-                self.bury(chunk, item.reserved(item.header()), 0);
+                self.bury_chunk(chunk, &item.layout(item.header()));
             }
         }
+    }
+
+    /// Books a coded chunk about to be published.
+    pub(crate) fn raise_chunk(&self, place: Place, coded_bytes: usize) {
+        let at = place.offset() + CHUNK_PREFIX;
+        self.compress.raise(&self.word_bytes(at), coded_bytes);
+    }
+
+    /// Buries a chunk that its owner's table no longer names.
+    pub(crate) fn bury_chunk(&self, place: Place, layout: &Layout) {
+        if layout.is_coded() {
+            let at = place.offset() + layout.value_at;
+            self.compress
+                .lower(&self.word_bytes(at), layout.value_bytes);
+        }
+        self.bury(place, layout.reserved, 0);
     }
 
     /// The first bytes of a coded value: enough to know its codec, its dictionary and its length. Validate
     /// afterwards.
     pub(crate) fn coded_head(&self, seen: &Seen<'_>) -> [u8; 8] {
         // A coded value starts at a word (its item has an options byte) and has six bytes at the least.
-        let at = seen.item.value_offset(&seen.layout);
+        self.word_bytes(seen.item.value_offset(&seen.layout))
+    }
+
+    fn word_bytes(&self, at: usize) -> [u8; 8] {
         let word = |at: usize| u64::from(self.region().u32(at).load(Ordering::Relaxed));
         (word(at) | word(at + 4) << 32).to_le_bytes()
     }

@@ -135,19 +135,64 @@ impl Inner {
         store.compress.count_damaged();
         take(store, &pin, hash, &seen, Cause::Evicted).is_some()
     }
+
+    /// The same of a large value of which a chunk could not be decoded.
+    #[cold]
+    pub(super) fn drop_damaged_chunks(self: &Arc<Inner>, hash: u64, place: Place) -> bool {
+        let store = &self.store;
+        let birth = store.segments.of(place).birth();
+        let find = || {
+            let found = store.index.find(hash, |at| at == place);
+            let seen = found.and_then(|_| store.see(place))?;
+            let same = store.segments.of(place).birth() == birth;
+            (same && seen.layout.kind == Kind::Chunked).then_some(seen)
+        };
+        let guard = {
+            let _pin = store.pin();
+            let seen = find();
+            seen.and_then(|seen| {
+                self.hold_value(&seen, Meta::new(&seen.fields, seen.layout.value_bytes, 0))
+            })
+        };
+        let Some(guard) = guard else { return false };
+        if guard.decoded().is_some() {
+            return false;
+        }
+        let pin = store.pin();
+        let Some(seen) = find() else { return false };
+        store.compress.count_damaged();
+        take(store, &pin, hash, &seen, Cause::Evicted).is_some()
+    }
 }
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use crate::{Cache, CompressMode, Config};
 
-    /// Changed bytes are a counted miss: never a wrong value, never a panic.
-    #[test]
-    fn damaged_bytes_are_a_counted_miss() {
+    fn value(n: u32, times: usize) -> String {
+        format!("{{\"name\":\"amber {n}\",\"place\":\"fjord\"}} ").repeat(times)
+    }
+
+    /// A full cache with a dictionary in force: without one demotion waits.
+    fn trained() -> Cache {
         let mut config = Config::new(16 << 20);
         (config.compress, config.threads) = (CompressMode::On, 1);
         let cache = Cache::new(config).expect("a cache");
-        let value = |n: u32| format!("{{\"name\":\"amber {n}\",\"place\":\"fjord\"}} ").repeat(12);
+        let (begun, mut n) = (std::time::Instant::now(), 0);
+        while cache.tiers().trained == 0 && begun.elapsed().as_secs() < 30 {
+            let key = format!("user:{}", n % 60_000);
+            let stored = cache.set(key.as_bytes(), value(n, 12).as_bytes());
+            stored.expect("room");
+            n += 1;
+        }
+        cache
+    }
+
+    /// Changed bytes are a counted miss: never a wrong value, never a panic.
+    #[test]
+    fn damaged_bytes_are_a_counted_miss() {
+        let cache = trained();
+        let value = |n| value(n, 12);
         for n in 0..60_000u32 {
             let key = format!("user:{n}");
             cache
@@ -193,5 +238,60 @@ mod tests {
         let failed = cache.tiers().decompress_fail;
         assert!(failed >= missed, "{failed} counted, {missed} met");
         assert!(evicted * 10 < damaged, "{evicted} of {damaged} not counted");
+    }
+
+    /// The same of one chunk of a large value: the whole value is the miss.
+    #[test]
+    fn a_damaged_chunk_is_a_counted_miss() {
+        use crate::location::Place;
+        let cache = trained();
+        let value = |n| value(n, 4000);
+        let store = &cache.inner.store;
+        let (mut n, mut missed, mut whole) = (0u32, 0, 0);
+        while (missed < 20 || whole < 20) && n < 3000 {
+            let key = |n: u32| format!("page:{n}");
+            cache
+                .set(key(n).as_bytes(), value(n).as_bytes())
+                .expect("room");
+            n += 1;
+            let old = n.saturating_sub(150);
+            let (name, hash) = (key(old), store.hash(key(old).as_bytes()));
+            let pin = store.pin();
+            let Some(found) = store.find(hash, name.as_bytes()) else {
+                continue;
+            };
+            let seen = store.see(found.slot.place()).expect("nobody writes");
+            let word = store
+                .chunk_word(&seen, 1)
+                .load(std::sync::atomic::Ordering::Acquire);
+            let chunk = store.item(Place::from_raw(word).expect("it is there"));
+            let layout = chunk.layout(chunk.header());
+            if !layout.is_coded() {
+                continue;
+            }
+            if n % 2 == 0 {
+                let at = chunk.value_offset(&layout) + n as usize % layout.value_bytes;
+                let mut byte = Vec::new();
+                store.region().append_out(at, 1, &mut byte);
+                store.region().copy_in(at, &[byte[0] ^ 4]);
+            }
+            drop(pin);
+            let counted = cache.tiers().decompress_fail;
+            match cache.get(name.as_bytes()) {
+                Some(read) => {
+                    whole += 1;
+                    assert!(read == value(old).as_bytes()[..], "key {old}");
+                }
+                None if cache.tiers().decompress_fail > counted => {
+                    missed += 1;
+                    assert!(!cache.contains(name.as_bytes()), "it was dropped");
+                }
+                None => {}
+            }
+        }
+        assert!(
+            missed >= 20 && whole >= 20,
+            "{missed} missed, {whole} whole"
+        );
     }
 }

@@ -417,7 +417,8 @@ impl Inner {
             self.mark_access(&seen, self.mark_time(want));
             self.sample(hash, key);
         }
-        if want.count {
+        let is_coded = matches!(&outcome, Try::Large(guard) if guard.is_coded());
+        if want.count && !is_coded {
             store.counters.one(&pin, Counter::Hits);
             store.count_group(key, Event::Hit);
         }
@@ -425,7 +426,34 @@ impl Inner {
         if want.mark {
             self.accessed(Access::Request, hash, item_bytes(&seen));
         }
-        outcome
+        match outcome {
+            Try::Large(guard) if is_coded => self.deliver_chunks(hash, key, want, place, *guard),
+            outcome => outcome,
+        }
+    }
+
+    /// Hands a large value over whose chunks lie coded. Unpinned.
+    #[inline(never)]
+    fn deliver_chunks(
+        self: &Arc<Inner>,
+        hash: u64,
+        key: &[u8],
+        want: Want,
+        place: Place,
+        guard: Guard,
+    ) -> Try {
+        let Some(guard) = guard.decoded() else {
+            return match self.drop_damaged_chunks(hash, place) {
+                true => Try::Damaged,
+                false => Try::Again,
+            };
+        };
+        if want.count {
+            let store = &self.store;
+            store.counters.one(&store.pin(), Counter::Hits);
+            store.count_group(key, Event::Hit);
+        }
+        Try::Large(Box::new(guard))
     }
 
     /// Hands a coded value over, decoded: into the caller's buffer, or as a guard where it is longer than
@@ -510,6 +538,7 @@ impl Inner {
         let store = &self.store;
         let count = store.chunk_count(&seen.layout);
         let mut guard_pieces = Vec::with_capacity(count);
+        let mut coded = Vec::new();
         for number in 0..count {
             let raw = store.chunk_word(seen, number).load(Ordering::Acquire);
             let Some(chunk) = Place::from_raw(raw) else {
@@ -522,8 +551,16 @@ impl Inner {
             let at = chunk.offset() + PIECE_AT;
             self.hold(at);
             guard_pieces.push((at, layout.value_bytes));
+            if layout.is_coded() {
+                coded.resize(count, false);
+                coded[number] = true;
+            }
         }
-        Some(Guard::held(meta, self.clone(), Pieces::Many(guard_pieces)))
+        let pieces = match coded.is_empty() {
+            true => Pieces::Many(guard_pieces),
+            false => Pieces::Coded(guard_pieces, coded),
+        };
+        Some(Guard::held(meta, self.clone(), pieces))
     }
 
     /// The second that accesses are marked with; 0 where they are not.

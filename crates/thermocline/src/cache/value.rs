@@ -120,9 +120,9 @@ pub trait ReadSink {
 
 /// A value that stays as it was read, whatever happens to the cache. Send.
 ///
-/// Small values are copies in a pooled buffer; large ones are the cache's own bytes, whose segments
-/// cannot be reused meanwhile: do not hoard guards of large values, they count against a cap (2 %
-/// of memory, or 16 MiB or an eighth of it where that is more) above which writes may be refused.
+/// Small values are copies in a pooled buffer, large ones that lie compressed are decoded; all other large ones are
+/// the cache's own bytes, whose segments cannot be reused meanwhile: do not hoard guards of large values, they count
+/// against a cap (2 % of memory, or 16 MiB or an eighth of it where that is more) above which writes may be refused.
 pub struct Guard {
     meta: Meta,
     bytes: Bytes,
@@ -130,6 +130,8 @@ pub struct Guard {
 
 enum Bytes {
     Copied(Vec<u8>),
+    /// Of a large value that lies compressed: one buffer a chunk.
+    Decoded(Vec<Vec<u8>>),
     Held(Held),
 }
 
@@ -143,13 +145,15 @@ struct Held {
 pub(crate) enum Pieces {
     One((usize, usize)),
     Many(Vec<(usize, usize)>),
+    /// Chunks of which some are coded, as said.
+    Coded(Vec<(usize, usize)>, Vec<bool>),
 }
 
 impl Pieces {
     fn all(&self) -> &[(usize, usize)] {
         match self {
             Pieces::One(piece) => std::slice::from_ref(piece),
-            Pieces::Many(pieces) => pieces,
+            Pieces::Many(pieces) | Pieces::Coded(pieces, _) => pieces,
         }
     }
 }
@@ -196,6 +200,38 @@ impl Guard {
         }
     }
 
+    /// Whether its pieces are not yet the value's bytes: `decoded` makes them so.
+    pub(crate) fn is_coded(&self) -> bool {
+        matches!(&self.bytes, Bytes::Held(held) if matches!(held.pieces, Pieces::Coded(..)))
+    }
+
+    /// The same with its chunks decoded, each into a buffer of its own, and nothing held. None: one of them cannot
+    /// be decoded. No pin may be held.
+    pub(crate) fn decoded(self) -> Option<Guard> {
+        let Bytes::Held(held) = &self.bytes else {
+            return Some(self);
+        };
+        let Pieces::Coded(pieces, coded) = &held.pieces else {
+            return Some(self);
+        };
+        let compress = &held.inner.store.compress;
+        let mut buffers = Vec::with_capacity(pieces.len());
+        for (number, &coded) in coded.iter().enumerate() {
+            let (piece, mut buffer) = (self.piece(number), Vec::new());
+            match coded {
+                true if compress.decode_chunk(piece, &mut buffer) => {}
+                true => return None,
+                false => buffer.extend_from_slice(piece),
+            }
+            buffers.push(buffer);
+        }
+        let bytes: usize = buffers.iter().map(Vec::len).sum();
+        (bytes == self.meta.value_bytes).then(|| Guard {
+            meta: self.meta,
+            bytes: Bytes::Decoded(buffers),
+        })
+    }
+
     /// Facts about the item.
     pub fn meta(&self) -> &Meta {
         &self.meta
@@ -229,6 +265,7 @@ impl Guard {
     pub fn pieces(&self) -> usize {
         match &self.bytes {
             Bytes::Copied(_) => 1,
+            Bytes::Decoded(buffers) => buffers.len(),
             Bytes::Held(held) => held.pieces.all().len(),
         }
     }
@@ -240,6 +277,7 @@ impl Guard {
                 assert_eq!(number, 0, "a copied value has one piece");
                 value
             }
+            Bytes::Decoded(buffers) => &buffers[number],
             Bytes::Held(held) => {
                 let (offset, len) = held.pieces.all()[number];
                 held.inner.store.region().settled(offset, len)
@@ -283,6 +321,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         match &mut self.bytes {
             Bytes::Copied(value) => return_buffer(std::mem::take(value)),
+            Bytes::Decoded(_) => {}
             Bytes::Held(held) => {
                 for &(offset, _) in held.pieces.all() {
                     held.inner.release(offset);

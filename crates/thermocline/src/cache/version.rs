@@ -100,6 +100,12 @@ impl Inner {
         if seen.header.is_long() {
             let guard = self.hold_value(&seen, snapshot.meta).ok_or(())?;
             drop(pin);
+            let Some(guard) = guard.decoded() else {
+                return match self.drop_damaged_chunks(hash, snapshot.place) {
+                    true => Ok(None),
+                    false => Err(()),
+                };
+            };
             snapshot.value = guard.to_vec();
             return self.decoded(hash, snapshot, seen.layout.is_coded());
         }

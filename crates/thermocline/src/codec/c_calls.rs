@@ -137,8 +137,8 @@ impl WorkingStream {
     pub(super) fn compress(&mut self, tables: &Tables, source: &[u8], target: &mut [u8]) -> usize {
         assert!(tables.stream.search == self.0.search);
         assert!(target.len() >= bound(source.len()));
-        let source_bytes = c_int::try_from(source.len()).expect("at most 256 KiB");
-        let target_bytes = c_int::try_from(target.len()).expect("the bound of 256 KiB");
+        let source_bytes = c_int::try_from(source.len()).expect("at most 512 KiB");
+        let target_bytes = c_int::try_from(target.len()).expect("the bound of 512 KiB");
         let (raw, dictionary) = (self.0.raw.as_ptr(), tables.stream.raw.as_ptr());
         let (from, to) = (source.as_ptr().cast(), target.as_mut_ptr().cast());
         let written = match self.0.search {
@@ -164,7 +164,7 @@ impl WorkingStream {
     }
 }
 
-/// Appends to `value` the `plain_bytes` (at most 256 KiB) of a block that was made with `dictionary`. False, and
+/// Appends to `value` the `plain_bytes` (at most 512 KiB) of a block that was made with `dictionary`. False, and
 /// nothing appended: the block is damaged. The library checks each read and write against the lengths it is given,
 /// whatever the bytes.
 pub(super) fn decompress(

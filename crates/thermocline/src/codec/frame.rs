@@ -5,8 +5,9 @@
 
 use rapidhash::v3::{rapidhash_v3_inline, DEFAULT_RAPID_SECRETS};
 
-/// Longest value that is coded in one piece, bytes. Longer values are stored in chunks.
-pub const PLAIN_BYTES_MAX: usize = 256 << 10;
+/// Longest value that is coded in one piece, bytes: a quarter of the largest segment. Longer values are stored in chunks
+/// no longer than that, and each is coded alone.
+pub const PLAIN_BYTES_MAX: usize = 512 << 10;
 /// The largest number a dictionary can have.
 pub const DICTIONARY_ID_MAX: u8 = 63;
 /// Bytes of the check.

@@ -6,7 +6,7 @@
 use super::classes::{Admission, Class, Refusal, Tally};
 use super::dictionaries::DICTIONARIES_MAX;
 use super::options::{CompressCodec, CompressOptions};
-use super::samples::Samples;
+use super::samples::{Samples, SAMPLE_BYTES_MAX};
 use super::shared::{measured, Compress};
 use super::trained::Trained;
 use crate::codec::{Dictionary, Encoder, Method, SAMPLE_FACTOR};
@@ -115,20 +115,27 @@ impl Press {
         coded: &mut Vec<u8>,
     ) -> bool {
         let class = Class::of(key);
+        // Longer ones train no dictionary, and their times are no measure of an item's. The high search would take
+        // milliseconds, and gain little where a value is longer than all that LZ4 can look back.
+        let is_usual = value.len() <= SAMPLE_BYTES_MAX;
         let hurry = !shared.dictionaries.with(|table| table.has_any());
         self.samples.see(class, value, hurry);
         if !self.admission.tries(class, value.len()) {
             shared.events.skipped.fetch_add(1, Ordering::Relaxed);
-            self.tally.add(class, value.len(), None);
+            if is_usual {
+                self.tally.add(class, value.len(), None);
+            }
             shared.demoted_as(value.len(), value.len());
             return false;
         }
-        let high = high || Press::high_pays(shared);
+        let high = is_usual && (high || Press::high_pays(shared));
         let started = Instant::now();
         let taken = self.encode(shared, class, value, high, coded);
-        measured(&shared.costs.code_ns, started.elapsed().as_nanos() as u64);
-        self.tally
-            .add(class, value.len(), taken.then_some(coded.len()));
+        if is_usual {
+            measured(&shared.costs.code_ns, started.elapsed().as_nanos() as u64);
+            let coded_bytes = taken.then_some(coded.len());
+            self.tally.add(class, value.len(), coded_bytes);
+        }
         shared.demoted_as(value.len(), if taken { coded.len() } else { value.len() });
         self.coded_values = self.coded_values.wrapping_add(1);
         if self.coded_values % NAME_EVERY == 1 {

@@ -7,7 +7,7 @@ const SAMPLES_MAX: usize = 5000;
 /// With so many a training can begin, however few bytes they have: 97 to 100 % of what 20,000 would give.
 const SAMPLES_ENOUGH: usize = 1000;
 /// A value longer than this would crowd the others out.
-const SAMPLE_BYTES_MAX: usize = 16 << 10;
+pub(crate) const SAMPLE_BYTES_MAX: usize = 16 << 10;
 /// Of the values that qualify, one in so many is taken once a dictionary exists; of a kind that no longer fits
 /// its own more, so that it is served again soon.
 const EVERY: u32 = 16;

@@ -221,6 +221,12 @@ impl Compress {
         done
     }
 
+    /// The same for a chunk of a large value: counted, but not timed with small ones.
+    pub(crate) fn decode_chunk(&self, coded: &[u8], value: &mut Vec<u8>) -> bool {
+        self.events.decodes.fetch_add(1, Ordering::Relaxed);
+        self.decode_again(coded, value)
+    }
+
     /// The same for no reader: not counted, not timed.
     pub(crate) fn decode_again(&self, coded: &[u8], value: &mut Vec<u8>) -> bool {
         let Ok(head) = CodedHead::read(coded) else {

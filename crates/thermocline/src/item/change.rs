@@ -2,7 +2,7 @@
 
 use super::{
     field_bytes, key_at, key_end, shape_of, token_bit, Fields, Header, Item, Kind, Measured,
-    Record, HOLE, HOLE_PREFIX, LONG_PREFIX, PLAIN_MAX, SLACK_MAX, VERSION_MAX,
+    Record, HOLE, HOLE_PREFIX, LONG_PREFIX, OPT_CODED, PLAIN_MAX, SLACK_MAX, VERSION_MAX,
 };
 use crate::location::UNIT_BYTES;
 use crate::models_switch::{mutant, Mutant};
@@ -188,10 +188,25 @@ impl Item<'_> {
 
     /// Writes the fixed part of a chunk: whose it is and which.
     pub(crate) fn write_chunk_head(&self, owner: u64, number: u32, bytes: usize, reserved: usize) {
+        self.write_chunk(owner, number, bytes, reserved, 0);
+    }
+
+    /// The same of a chunk whose bytes are a coded form.
+    pub(crate) fn write_coded_chunk_head(
+        &self,
+        owner: u64,
+        number: u32,
+        bytes: usize,
+        reserved: usize,
+    ) {
+        self.write_chunk(owner, number, bytes, reserved, OPT_CODED);
+    }
+
+    fn write_chunk(&self, owner: u64, number: u32, bytes: usize, reserved: usize, options: u8) {
         let words = [
             (4, reserved as u32 / 4),
             (8, bytes as u32),
-            (12, (Kind::Chunk as u32) << 8),
+            (12, (Kind::Chunk as u32) << 8 | u32::from(options)),
             (16, owner as u32),
             (20, (owner >> 32) as u32),
             (24, number),

@@ -68,7 +68,10 @@ fn every_small_shape_reads_back() {
                 let item = Item::at(&region, 4096);
                 item.write_small(&Measured::new(record));
                 check(&item, &record);
-                assert_eq!(item.reserved(item.header()), Measured::new(record).bytes);
+                assert_eq!(
+                    item.layout(item.header()).reserved,
+                    Measured::new(record).bytes
+                );
                 assert!(!item.key_is(&vec![b'k'; key_bytes + 1]));
             }
         }
@@ -109,7 +112,10 @@ fn overwrites_of_other_lengths_keep_place_and_bump_the_version() {
         item.overwrite(header, &Measured::new(record));
         check(&item, &record);
         assert_eq!(item.header().version(), n as u32 + 1);
-        assert_eq!(item.reserved(item.header()), Measured::new(first).bytes);
+        assert_eq!(
+            item.layout(item.header()).reserved,
+            Measured::new(first).bytes
+        );
     }
     let long = Record {
         value: &[0; 906],
@@ -215,7 +221,7 @@ fn the_short_way_sees_and_writes_what_the_long_way_does() {
             item.write_small(&Measured::new(first));
             let marked = bits == 1;
             assert!(item.bare(key_bytes, !marked).is_none());
-            let reserved = item.reserved(item.header());
+            let reserved = item.layout(item.header()).reserved;
             for len in (0..value_bytes + 8).step_by(7).chain([value_bytes]) {
                 let new = vec![len as u8; len];
                 let record = Record {

@@ -104,6 +104,8 @@ pub(super) struct Drain {
     /// Where a survivor finds no room it is evicted; else the drain is given up.
     evicts: bool,
     given_up: bool,
+    /// Something took long: enough for one piece of work.
+    rests: bool,
 }
 
 /// Records whose hashes are gathered before the index is asked: their lines are fetched meanwhile.
@@ -135,6 +137,7 @@ impl Drain {
             spared: 0,
             evicts: true,
             given_up: false,
+            rests: false,
         }
     }
 
@@ -212,7 +215,8 @@ impl Drain {
         let mut left = items;
         // The kernel's ageing and deactivation clear the accessed bit; ours takes one count off.
         let clears = self.deactivates() || store.setting().rules.classes;
-        while left > 0 {
+        self.rests = false;
+        while left > 0 && !self.rests {
             if self.given_up {
                 return true;
             }
@@ -240,6 +244,9 @@ impl Drain {
                         }
                         if self.given_up {
                             return true;
+                        }
+                        if self.rests {
+                            break;
                         }
                     }
                 }
@@ -477,7 +484,7 @@ impl Drain {
         let high = books.unhurried;
         let coder = books.press.as_mut().map(|press| (press, high));
         let moved = match entry.what {
-            What::Chunk => super::moving::move_chunk(store, pin, entry.hash, entry.place, target),
+            What::Chunk => self.move_chunk(store, pin, entry, target, coder),
             _ => super::moving::move_item(store, pin, entry.hash, entry.place, 0, target, coder),
         };
         match moved {
@@ -494,6 +501,19 @@ impl Drain {
                 self.drop_item(store, books, pin, entry, Cause::Evicted, true)
             }
         }
+    }
+
+    /// Moves a chunk, and ends this piece of work: coding one takes up to a millisecond.
+    fn move_chunk(
+        &mut self,
+        store: &Store,
+        pin: &Pin,
+        entry: Entry,
+        target: super::moving::Target,
+        coder: Option<super::moving::Coder<'_>>,
+    ) -> super::moving::Moved {
+        self.rests |= coder.is_some();
+        super::moving_chunk::move_chunk(store, pin, entry.hash, entry.place, target, coder)
     }
 
     /// Codes up to `items` items of a sealed segment for the sake of samples, and leaves them where they are. The
@@ -548,15 +568,15 @@ impl Drain {
             },
             generation: source.generation(),
         };
+        // Copied anyway: the moment to leave a retired dictionary.
+        let high = books.unhurried;
+        let coder = match tier {
+            Tier::Compressed => books.press.as_mut().map(|press| (press, high)),
+            Tier::Hot => None,
+        };
         let moved = match entry.what {
-            What::Chunk => super::moving::move_chunk(store, pin, entry.hash, entry.place, target),
+            What::Chunk => self.move_chunk(store, pin, entry, target, coder),
             _ => {
-                // Copied anyway: the moment to leave a retired dictionary.
-                let high = books.unhurried;
-                let coder = match tier {
-                    Tier::Compressed => books.press.as_mut().map(|press| (press, high)),
-                    Tier::Hot => None,
-                };
                 let (hash, place) = (entry.hash, entry.place);
                 super::moving::move_item(store, pin, hash, place, counter, target, coder)
             }

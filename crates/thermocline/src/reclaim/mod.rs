@@ -16,6 +16,7 @@ mod drain;
 mod evict_old;
 mod free;
 mod moving;
+mod moving_chunk;
 mod patience;
 mod reopen;
 mod thin;

@@ -1,11 +1,10 @@
-//! Moving one item, or one chunk of a large value, to another segment.
+//! Moving one item to another segment. (Chunks of large values: `moving_chunk`.)
 //!
 //! An item is frozen first, so that no overwrite is lost between the copy and the turn of the slot; a
-//! token that a client holds travels with it. A chunk needs no freeze: its bytes never change, and its
-//! place in the owner's table is turned by one compare-exchange, which a concurrent removal wins.
+//! token that a client holds travels with it.
 
 use crate::compress::Press;
-use crate::item::{Header, Kind, Layout, Measured, Record, CHUNK_PREFIX};
+use crate::item::{Header, Kind, Layout, Measured, Record};
 use crate::location::{Place, Tier};
 use crate::mem::Pin;
 use crate::metrics::Counter;
@@ -291,49 +290,13 @@ fn copy_table(
     }
 }
 
-pub(super) fn move_chunk(
+pub(super) fn reserve(
     store: &Store,
     pin: &Pin,
-    owner: u64,
-    from: Place,
+    bytes: usize,
+    wide: bool,
     target: Target,
-) -> Moved {
-    let item = store.item(from);
-    let layout = item.layout(item.header());
-    let (_, number) = item.chunk_owner();
-    let bytes = layout.reserved;
-    let Some(to) = reserve(store, pin, bytes, true, target) else {
-        return Moved::NoRoom;
-    };
-    let copy = store.item(to);
-    copy.write_chunk_head(owner, number, layout.value_bytes, bytes);
-    store.region().copy_within(
-        from.offset() + CHUNK_PREFIX,
-        to.offset() + CHUNK_PREFIX,
-        layout.value_bytes,
-    );
-    let turned = store.index.find(owner, |place| {
-        let seen = store.look(place);
-        if mutant(Mutant::LockedHeadIsGone) && seen.header.locked() {
-            return false;
-        }
-        seen.layout.kind == Kind::Chunked
-            && (number as usize) < store.chunk_count(&seen.layout)
-            && store
-                .chunk_word(&seen, number as usize)
-                .compare_exchange(from.raw(), to.raw(), Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-    });
-    if turned.is_none() && !mutant(Mutant::ChunkBlind) {
-        store.bury(to, bytes, 0);
-        return Moved::Gone;
-    }
-    store.bury(from, bytes, 0);
-    store.counters.add(pin, Counter::MovedBytes, bytes as u64);
-    Moved::Done(bytes)
-}
-
-fn reserve(store: &Store, pin: &Pin, bytes: usize, wide: bool, target: Target) -> Option<Place> {
+) -> Option<Place> {
     let to_main = target.pool == Pool::Main;
     let lane = match (target.tier, to_main, target.compaction) {
         (Tier::Hot, true, true) => &store.lanes.compaction,

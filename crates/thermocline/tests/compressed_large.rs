@@ -1,0 +1,116 @@
+//! Values in chunks, in the compressed tier: each chunk coded alone, and every way to read and change them the same.
+
+mod torture;
+
+use thermocline::{Cache, CompressMode, Config, SetOptions, Which};
+use torture::text_of;
+
+const MEMORY: u64 = 32 << 20;
+/// Over a quarter of a segment of this cache, and under a 64th of its memory.
+const VALUE_BYTES: usize = 300_000;
+const KEYS: u64 = 400;
+
+fn cache(mode: CompressMode) -> Cache {
+    let mut config = Config::new(MEMORY);
+    (config.compress, config.threads, config.seed) = (mode, 1, Some(7));
+    Cache::new(config).expect("a cache")
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("page:{n:06}").into_bytes()
+}
+
+/// Small values first, so that there is a dictionary, then large ones over and over.
+fn filled(mode: CompressMode) -> Cache {
+    let cache = cache(mode);
+    for n in 0..2 * MEMORY / 600 {
+        let _ = cache.set(format!("user:{n}").as_bytes(), &text_of(n, 600));
+    }
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while mode == CompressMode::On
+        && cache.tiers().trained == 0
+        && std::time::Instant::now() < until
+    {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    for n in 0..KEYS {
+        cache.set(&key(n), &text_of(n, VALUE_BYTES)).expect("room");
+    }
+    cache
+}
+
+fn there(cache: &Cache) -> Vec<u64> {
+    (0..KEYS).filter(|&n| cache.contains(&key(n))).collect()
+}
+
+#[test]
+fn large_values_are_coded_chunk_by_chunk() {
+    let (on, off) = (filled(CompressMode::On), filled(CompressMode::Off));
+    let (with, without) = (there(&on), there(&off));
+    assert!(
+        with.len() * 2 > without.len() * 3,
+        "{} with, {} without",
+        with.len(),
+        without.len()
+    );
+    // The oldest lie compressed.
+    let mut oldest = with.iter().copied();
+    let mut next = || oldest.next().expect("many are there");
+    let decoded = on.tiers().decoded;
+    for _ in 0..8 {
+        let n = next();
+        let (key, value) = (key(n), text_of(n, VALUE_BYTES));
+        let guard = on.get(&key).expect("it is there");
+        assert!(guard.pieces() > 1 && guard == value[..], "key {n}");
+        assert_eq!(guard.meta().value_bytes, VALUE_BYTES);
+        let mut into = b"before".to_vec();
+        on.get_into(&key, &mut into).expect("it is there");
+        assert!(into[..6] == *b"before" && into[6..] == value);
+        let mut part = Vec::new();
+        on.get_part(&key, 70_000..200_001, &mut part)
+            .expect("it is there");
+        assert!(part == value[70_000..200_001]);
+    }
+    assert!(on.tiers().decoded > decoded, "none of them was coded");
+
+    let n = next();
+    assert!(on.append(&key(n), b"-end").unwrap());
+    let expected = [&text_of(n, VALUE_BYTES)[..], b"-end"].concat();
+    assert!(on.get(&key(n)).unwrap() == expected[..]);
+    let n = next();
+    let token = on.peek(&key(n), true).unwrap().token.unwrap();
+    let stored = on.compare_and_set(&key(n), b"new", token).unwrap();
+    assert!(stored.is_stored() && on.get(&key(n)).unwrap() == b"new"[..]);
+    let n = next();
+    assert!(on.incr(&key(n), 1).is_err() && on.delete(&key(n)));
+    assert!(on.get(&key(n)).is_none());
+    let n = next();
+    let other = text_of(n + KEYS, VALUE_BYTES);
+    on.set_with(&key(n), &other, &SetOptions::default())
+        .unwrap();
+    assert!(on.get(&key(n)).unwrap() == other[..]);
+
+    let path = std::env::temp_dir().join(format!("thermocline-large-{}", std::process::id()));
+    on.save(&path, Which::All).expect("it can be saved");
+    let again = cache(CompressMode::Off);
+    again.load(&path).expect("it can be loaded");
+    std::fs::remove_file(&path).expect("the file is ours");
+    let loaded = there(&again);
+    assert!(loaded.len() > 20, "{} loaded", loaded.len());
+    for n in loaded {
+        let (there, here) = (again.get(&key(n)), on.get(&key(n)));
+        assert!(here.is_none_or(|here| there.is_some_and(|it| it == *here.as_slice())));
+    }
+    assert_eq!(on.tiers().decompress_fail, 0);
+    // Chunks are booked with the dictionaries they need, and off when they are buried.
+    for n in 0..KEYS {
+        on.delete(&key(n));
+    }
+    for n in 0..2 * MEMORY / 600 {
+        on.delete(format!("user:{n}").as_bytes());
+    }
+    let dictionaries = on.tiers().dictionaries;
+    let items: u64 = dictionaries.iter().map(|it| it.items).sum();
+    let bytes: u64 = dictionaries.iter().map(|it| it.coded_bytes).sum();
+    assert_eq!((items, bytes), (0, 0), "{dictionaries:?}");
+}
