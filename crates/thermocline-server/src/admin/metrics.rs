@@ -6,6 +6,7 @@ use crate::stats::{rusage_seconds, tiers};
 use serde_json::{json, Map, Value};
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
+use thermocline::Stats;
 
 pub fn text(shared: &Shared) -> String {
     let mut out = Text(String::with_capacity(16 << 10));
@@ -288,280 +289,220 @@ fn commands(out: &mut Text, shared: &Shared) {
 
 type Row = (&'static str, bool, &'static str, f64);
 
+/// A figure that goes up and down.
+fn is(name: &'static str, help: &'static str, value: u64) -> Row {
+    (name, false, help, value as f64)
+}
+
+/// A figure that only grows.
+fn counts(name: &'static str, help: &'static str, value: u64) -> Row {
+    (name, true, help, value as f64)
+}
+
 /// The engine's own figures: name, whether it only grows, help, value.
 fn cache(shared: &Shared) -> Vec<Row> {
     let stats = shared.cache.stats();
-    let number = |value: u64| value as f64;
+    let parts = [memory_rows, item_rows, index_rows, segment_rows];
+    parts.iter().flat_map(|rows| rows(&stats)).collect()
+}
+
+/// What the budget is spent on.
+fn memory_rows(stats: &Stats) -> Vec<Row> {
     vec![
-        (
-            "memory_limit_bytes",
-            false,
-            "The budget of the process.",
-            number(stats.memory_bytes),
-        ),
-        (
-            "memory_charged_bytes",
-            false,
-            "Charged to the budget.",
-            number(stats.charged_bytes),
-        ),
-        (
-            "memory_reserved_bytes",
-            false,
-            "Of these, the server's own.",
-            number(stats.reserved_bytes),
-        ),
-        (
-            "memory_leased_bytes",
-            false,
-            "Of these, lent to the connections' buffers at the moment, beyond what is reserved for them.",
-            number(stats.leased_bytes),
-        ),
-        (
-            "memory_table_bytes",
-            false,
-            "Tables of fixed size.",
-            number(stats.table_bytes),
-        ),
-        (
-            "memory_condemned_bytes",
-            false,
-            "Freed segments that readers still hold.",
-            number(stats.condemned_bytes),
-        ),
-        (
+        is("memory_limit_bytes", "The budget of the process.", stats.memory_bytes),
+        is("memory_charged_bytes", "Charged to the budget.", stats.charged_bytes),
+        is("memory_reserved_bytes", "Of these, the server's own.", stats.reserved_bytes),
+        is("memory_leased_bytes", "Of these, lent to the connections' buffers at the moment, beyond what is reserved for them.", stats.leased_bytes),
+        is("memory_table_bytes", "Tables of fixed size.", stats.table_bytes),
+        is("memory_condemned_bytes", "Freed segments that readers still hold.", stats.condemned_bytes),
+    ]
+}
+
+/// Items, and what became of reads and writes.
+fn item_rows(stats: &Stats) -> Vec<Row> {
+    vec![
+        is(
             "cache_items",
-            false,
             "Items, expired ones included until reclaimed.",
-            number(stats.items),
+            stats.items,
         ),
-        (
-            "cache_live_bytes",
-            false,
-            "Bytes of live items.",
-            number(stats.live_bytes),
-        ),
-        (
+        is("cache_live_bytes", "Bytes of live items.", stats.live_bytes),
+        is(
             "cache_used_bytes",
-            false,
             "Bytes appended to segments in use.",
-            number(stats.used_bytes),
+            stats.used_bytes,
         ),
-        (
+        counts(
             "cache_hits_total",
-            true,
             "Reads that found their item.",
-            number(stats.hits),
+            stats.hits,
         ),
-        (
-            "cache_misses_total",
-            true,
-            "Reads that did not.",
-            number(stats.misses),
-        ),
-        (
+        counts("cache_misses_total", "Reads that did not.", stats.misses),
+        counts(
             "cache_inserts_total",
-            true,
             "Items stored under a new key.",
-            number(stats.inserts),
+            stats.inserts,
         ),
-        (
+        counts(
             "cache_replaced_total",
-            true,
             "Items stored over another, at a new place.",
-            number(stats.replaced),
+            stats.replaced,
         ),
-        (
+        counts(
             "cache_overwritten_in_place_total",
-            true,
             "Items overwritten where they lay.",
-            number(stats.overwritten_in_place),
+            stats.overwritten_in_place,
         ),
-        (
+        counts(
             "cache_deleted_total",
-            true,
             "Items removed by clients.",
-            number(stats.deleted),
+            stats.deleted,
         ),
-        (
+        counts(
             "cache_evicted_total",
-            true,
             "Live items dropped for want of room.",
-            number(stats.evicted),
+            stats.evicted,
         ),
-        (
+        counts(
             "cache_expired_total",
-            true,
             "Items dropped because their time was over.",
-            number(stats.expired),
+            stats.expired,
         ),
-        (
+        counts(
             "cache_refused_room_total",
-            true,
             "Writes refused for want of room.",
-            number(stats.refused_room),
+            stats.refused_room,
         ),
-        (
+        counts(
             "cache_refused_min_ttl_total",
-            true,
             "Of these, because all that could go was younger than min_ttl.",
-            number(stats.refused_min_ttl),
+            stats.refused_min_ttl,
         ),
-        (
+        counts(
             "cache_refused_size_total",
-            true,
             "Writes refused for their size.",
-            number(stats.refused_size),
+            stats.refused_size,
         ),
-        (
+        counts(
             "cache_read_retries_total",
-            true,
             "Reads that started again because a writer raced.",
-            number(stats.read_retries),
+            stats.read_retries,
         ),
-        (
-            "index_bytes",
-            false,
-            "Bytes the index holds.",
-            number(stats.index_bytes),
-        ),
-        (
+    ]
+}
+
+/// The index, ghosts and the policy.
+fn index_rows(stats: &Stats) -> Vec<Row> {
+    vec![
+        is("index_bytes", "Bytes the index holds.", stats.index_bytes),
+        is(
             "index_used_bytes",
-            false,
             "Of these in use.",
-            number(stats.index_used_bytes),
+            stats.index_used_bytes,
         ),
-        (
+        counts(
             "index_rebuilds_total",
-            true,
             "Units of the index rebuilt.",
-            number(stats.index_rebuilds),
+            stats.index_rebuilds,
         ),
-        (
+        counts(
             "index_splits_total",
-            true,
             "Units of the index split.",
-            number(stats.index_splits),
+            stats.index_splits,
         ),
-        (
+        counts(
             "index_lock_waits_total",
-            true,
             "Waits for a unit's lock.",
-            number(stats.index_lock_waits),
+            stats.index_lock_waits,
         ),
-        (
+        is(
             "ghost_bytes",
-            false,
             "Bytes of the ghost table.",
-            number(stats.ghost_bytes),
+            stats.ghost_bytes,
         ),
-        (
+        is(
             "shadow_bytes",
-            false,
             "The miniature caches that the policy's settings are duelled in.",
-            number(stats.shadow_bytes),
+            stats.shadow_bytes,
         ),
-        (
+        is(
             "policy_setting",
-            false,
             "The policy's setting in force, counted from 0.",
-            number(stats.policy_setting),
+            stats.policy_setting,
         ),
-        (
+        counts(
             "policy_switches_total",
-            true,
             "How often another setting came into force.",
-            number(stats.policy_switches),
+            stats.policy_switches,
         ),
-        (
-            "segment_count",
-            false,
-            "Segments owned.",
-            number(stats.segments),
-        ),
-        (
-            "segment_free_count",
-            false,
-            "Segments free.",
-            number(stats.segments_free),
-        ),
-        (
+    ]
+}
+
+/// Segments, generations and reclaim.
+fn segment_rows(stats: &Stats) -> Vec<Row> {
+    vec![
+        is("segment_count", "Segments owned.", stats.segments),
+        is("segment_free_count", "Segments free.", stats.segments_free),
+        is(
             "segment_probation_count",
-            false,
             "Sealed segments of probation.",
-            number(stats.probation_segments),
+            stats.probation_segments,
         ),
-        (
+        is(
             "segment_main_count",
-            false,
             "Sealed segments of main.",
-            number(stats.main_segments),
+            stats.main_segments,
         ),
-        (
+        is(
             "segment_bytes",
-            false,
             "Bytes of one segment.",
-            number(stats.segment_bytes),
+            stats.segment_bytes,
         ),
-        (
+        is(
             "generation_youngest",
-            false,
             "Number of the youngest generation (max_seq).",
-            number(stats.generation),
+            stats.generation,
         ),
-        (
+        counts(
             "reclaim_pgscan_total",
-            true,
             "Records reclaim walked over.",
-            number(stats.scanned),
+            stats.scanned,
         ),
-        (
+        counts(
             "reclaim_workingset_refault_total",
-            true,
             "Insertions whose ghost was still there.",
-            number(stats.refaults),
+            stats.refaults,
         ),
-        (
-            "reclaim_moved_total",
-            true,
-            "Items reclaim copied.",
-            number(stats.moved),
-        ),
-        (
+        counts("reclaim_moved_total", "Items reclaim copied.", stats.moved),
+        counts(
             "reclaim_moved_bytes_total",
-            true,
             "Bytes reclaim copied.",
-            number(stats.moved_bytes),
+            stats.moved_bytes,
         ),
-        (
+        counts(
             "reclaim_segments_drained_total",
-            true,
             "Segments emptied.",
-            number(stats.segments_drained),
+            stats.segments_drained,
         ),
-        (
+        counts(
             "reclaim_segments_compacted_total",
-            true,
             "Segments compacted.",
-            number(stats.segments_compacted),
+            stats.segments_compacted,
         ),
-        (
+        counts(
             "reclaim_segments_relinked_total",
-            true,
             "Segments moved whole to the young end.",
-            number(stats.segments_relinked),
+            stats.segments_relinked,
         ),
-        (
+        counts(
             "reclaim_direct_total",
-            true,
             "Bounded passes made by writers.",
-            number(stats.direct_passes),
+            stats.direct_passes,
         ),
-        (
+        counts(
             "reclaim_stalls_total",
-            true,
             "Waits of writers for held memory.",
-            number(stats.reclaim_stalled),
+            stats.reclaim_stalled,
         ),
     ]
 }
