@@ -252,6 +252,7 @@ impl Guard {
     pub fn heap_bytes(&self) -> usize {
         match &self.bytes {
             Bytes::Copied(value) => value.capacity(),
+            Bytes::Decoded(buffers) => buffers.iter().map(Vec::capacity).sum(),
             Bytes::Held(_) => 0,
         }
     }
