@@ -12,7 +12,7 @@ use thermocline::{
 use torture::{bytes_of, text_of};
 
 const START_MS: u64 = 1_800_000_000_000;
-const MEMORY: u64 = 32 << 20;
+const MEMORY: u64 = 16 << 20;
 const VALUE_BYTES: usize = 600;
 
 fn config(mode: CompressMode) -> Config {
@@ -51,14 +51,14 @@ fn full(clock: &Clock, options: &SetOptions) -> (Cache, Vec<u64>) {
     config.marks = true;
     let cache = Cache::new(config).expect("a cache");
     let keys = 3 * MEMORY / VALUE_BYTES as u64;
-    fill(&cache, 0, keys, options);
-    // Dictionaries are trained in the background; what went by before the first is not coded.
+    // Dictionaries are trained in the background; what goes by before the first is not coded.
     let until = Instant::now() + Duration::from_secs(30);
     while cache.tiers().trained == 0 && Instant::now() < until {
+        fill(&cache, 0, keys, options);
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(cache.tiers().trained > 0, "no dictionary in 30 s");
-    fill(&cache, keys, keys, options);
+    fill(&cache, keys, keys / 2, options);
     let coded = coded_keys(&cache, 2 * keys);
     assert!(coded.len() > 10_000, "{} items are coded", coded.len());
     (cache, coded)
@@ -68,6 +68,8 @@ fn full(clock: &Clock, options: &SetOptions) -> (Cache, Vec<u64>) {
 fn many_more_items_fit_and_all_read_back_whole() {
     let clock = Clock::manual(START_MS);
     let (cache, coded) = full(&clock, &SetOptions::default());
+    nothing_went_down_before_the_first_dictionary(&cache);
+    training_was_paid_for_and_given_back(&cache);
     let plain = Cache::new(config(CompressMode::Off)).expect("a cache");
     fill(
         &plain,
@@ -91,6 +93,36 @@ fn many_more_items_fit_and_all_read_back_whole() {
     assert!(tiers.coded_items > 0 && tiers.coded_bytes * 2 < tiers.plain_bytes);
     assert!(tiers.trained > 0 && tiers.promoted > 0, "{tiers:?}");
     assert_eq!(plain.tiers().demoted, 0);
+}
+
+/// However long its training takes: the clock stands still.
+fn nothing_went_down_before_the_first_dictionary(cache: &Cache) {
+    let tiers = cache.tiers();
+    assert!(!tiers.held_back && tiers.trained > 0 && tiers.demoted > 0);
+    let dictionaries = &tiers.dictionaries;
+    let uncoded = dictionaries.iter().find(|it| it.id == 0);
+    assert_eq!(uncoded.map(|it| it.items), Some(0), "{dictionaries:?}");
+    assert!(
+        tiers.coded >= tiers.demoted,
+        "{} of {} demoted were coded",
+        tiers.coded,
+        tiers.demoted
+    );
+}
+
+/// The budget knows of everything: samples, scratch and tables.
+fn training_was_paid_for_and_given_back(cache: &Cache) {
+    for _ in 0..50 {
+        assert!(cache.stats().charged_bytes <= MEMORY, "{:?}", cache.stats());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let memory: u64 = cache
+        .tiers()
+        .dictionaries
+        .iter()
+        .map(|it| it.memory_bytes)
+        .sum();
+    assert!(memory < MEMORY / 40, "{memory} bytes of dictionaries");
 }
 
 #[derive(Default)]
@@ -275,23 +307,6 @@ fn what_does_not_compress_stays_as_it_is() {
     assert!(there.count() as u64 * VALUE_BYTES as u64 > MEMORY / 2);
 }
 
-/// Nothing goes down before the first dictionary, however long its training takes: the clock stands still.
-#[test]
-fn what_compresses_waits_in_hot_for_the_first_dictionary() {
-    let (cache, _) = full(&Clock::manual(START_MS), &SetOptions::default());
-    let tiers = cache.tiers();
-    assert!(!tiers.held_back && tiers.trained > 0 && tiers.demoted > 0);
-    let dictionaries = &tiers.dictionaries;
-    let uncoded = dictionaries.iter().find(|it| it.id == 0);
-    assert_eq!(uncoded.map(|it| it.items), Some(0), "{dictionaries:?}");
-    assert!(
-        tiers.coded >= tiers.demoted,
-        "{} of {} demoted were coded",
-        tiers.coded,
-        tiers.demoted
-    );
-}
-
 /// Values too long for samples bring no dictionary: after two seconds of evicting, demotion begins without one.
 #[test]
 fn demotion_does_not_wait_for_ever() {
@@ -352,12 +367,15 @@ fn while_everything_fits_nothing_is_demoted_and_nobody_is_warned() {
 
 #[test]
 fn the_budget_can_shrink_and_grow_under_it() {
+    // The least such a cache can be set to is 18 MiB.
+    let memory_now = 2 * MEMORY;
     let mut config = config(CompressMode::On);
-    config.memory_max = Some(2 * MEMORY);
+    config.memory = memory_now;
+    config.memory_max = Some(2 * memory_now);
     let cache = Cache::new(config).expect("a cache");
     let keys = 3 * MEMORY / VALUE_BYTES as u64;
     fill(&cache, 0, keys, &SetOptions::default());
-    for memory in [MEMORY * 2 / 3, 2 * MEMORY, MEMORY] {
+    for memory in [memory_now * 2 / 3, 2 * memory_now, memory_now] {
         cache.set_memory(memory).expect("nothing is held");
         assert!(cache.stats().charged_bytes <= memory);
         fill(&cache, keys, keys, &SetOptions::default());
@@ -458,21 +476,4 @@ fn what_has_lain_compressed_for_long_can_be_trimmed() {
         &SetOptions::default(),
     );
     assert!(cache.tiers().coded_items > 1000, "it goes on compressing");
-}
-
-/// The budget knows of everything, while a dictionary is trained too: samples, scratch and tables.
-#[test]
-fn training_is_paid_for_and_given_back() {
-    let (cache, _) = full(&Clock::manual(START_MS), &SetOptions::default());
-    for _ in 0..50 {
-        assert!(cache.stats().charged_bytes <= MEMORY, "{:?}", cache.stats());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let memory: u64 = cache
-        .tiers()
-        .dictionaries
-        .iter()
-        .map(|it| it.memory_bytes)
-        .sum();
-    assert!(memory < MEMORY / 40, "{memory} bytes of dictionaries");
 }
