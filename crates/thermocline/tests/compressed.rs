@@ -363,6 +363,7 @@ fn while_everything_fits_nothing_is_demoted_and_nobody_is_warned() {
         "the first demotions warn once"
     );
     assert!(cache.tiers().pressure >= 1);
+    assert_eq!(cache.tiers().warned, 1);
 }
 
 #[test]

@@ -129,6 +129,11 @@ pub fn rows(tiers: &Tiers) -> Vec<Row> {
             tiers.trained,
         ),
         count(
+            "tier_early_warnings_total",
+            "First demotions after a quiet minute.",
+            tiers.warned,
+        ),
+        count(
             "tier_duel_switches_total",
             "Changes of the duel's verdict.",
             tiers.duel_switches,
@@ -211,6 +216,7 @@ mod tests {
             "tier_demoted_total",
             "tier_code_seconds",
             "tier_decode_seconds",
+            "tier_early_warnings_total",
         ] {
             assert_eq!(
                 rows.iter().filter(|row| row.name == name).count(),

@@ -64,6 +64,8 @@ pub struct Tiers {
     pub miss_ns: u64,
     /// How hard memory is pressed: 0 quiet, 1 demoting, 2 evicting, 3 thrashing, 4 writers are refused.
     pub pressure: u32,
+    /// Early warnings: first demotions after a quiet minute.
+    pub warned: u64,
     /// The duel's decayed costs of off, on, filtered; and how often its verdict changed.
     pub duel_costs_ns: [f64; 3],
     /// See `duel_costs_ns`.
@@ -152,6 +154,7 @@ impl Cache {
             decoded: load(&events.decodes),
             decompress_fail: load(&events.decompress_fail),
             trained: load(&events.trained),
+            warned: load(&events.warned),
             code_ns: load(&costs.code_ns),
             decode_ns: load(&costs.decode_ns),
             miss_ns: load(&costs.miss_ns),

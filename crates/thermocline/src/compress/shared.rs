@@ -62,6 +62,8 @@ pub(crate) struct Events {
     pub(crate) demoted: AtomicU64,
     pub(crate) promoted: AtomicU64,
     pub(crate) trained: AtomicU64,
+    /// Early warnings.
+    pub(crate) warned: AtomicU64,
 }
 
 impl Events {
@@ -306,6 +308,9 @@ impl Compress {
         };
         let (level, warns) = lock(&self.gauge).look(now_ms, seen);
         self.pressure.store(u32::from(level), Ordering::Relaxed);
+        if warns {
+            self.events.warned.fetch_add(1, Ordering::Relaxed);
+        }
         warns
     }
 
