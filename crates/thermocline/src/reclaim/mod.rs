@@ -403,8 +403,12 @@ impl Reclaim {
             let progress = {
                 let Some(mut books) = self.try_books() else {
                     // Another thread works for all.
+                    let began = Instant::now();
                     self.wait_for_news(NEWS_WAIT, || missing(self) < now_missing);
-                    continue;
+                    match patience.has_waited(began.elapsed()) {
+                        true => continue,
+                        false => return missing(self) == 0,
+                    }
                 };
                 let pin = store.pin();
                 store.counters.one(&pin, Counter::DirectPasses);
