@@ -43,7 +43,6 @@ use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Order
 use drain::Drain;
 use patience::Patience;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 /// Items a direct pass looks at before it lets go of the lock.
 const DIRECT_ITEMS: usize = 64;

@@ -163,7 +163,7 @@ impl Reclaim {
     }
 
     /// Waits a moment for readers to unpin, writers to publish, guards to go.
-    fn wait_for_pins(&self, store: &Store) {
+    pub(super) fn wait_for_pins(&self, store: &Store) {
         let pin = store.pin();
         store.counters.one(&pin, Counter::ReclaimStalled);
         drop(pin);
