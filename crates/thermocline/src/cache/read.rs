@@ -1,4 +1,6 @@
 //! Reading: find, copy or hold, validate. Takes no lock and writes nothing but the slot's counter.
+//!
+//! One file: every way to read ends in the same look, copy and check of the header, and each try is one of them.
 
 use super::coded::{Coded, Source};
 use super::observe::item_bytes;

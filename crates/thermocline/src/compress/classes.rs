@@ -275,7 +275,7 @@ impl Tally {
 }
 
 impl Row {
-    /// Served as well as can be, for now.
+    /// Served as well as its samples allow; the next try comes after `again_after` of its values.
     fn settle(&mut self) {
         self.again_after = match self.share >= BARREN {
             true => (self.again_after * 2).clamp(AGAIN_AFTER, AGAIN_AFTER_MAX),
