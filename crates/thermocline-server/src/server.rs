@@ -164,9 +164,6 @@ impl Prepared {
         }
         let (acceptor, handle) = Acceptor::new(self.clients, mailboxes.clone(), shared.clone())?;
         shared.connect(mailboxes, handle);
-        let acceptor = Builder::new()
-            .name("accept".into())
-            .spawn(move || acceptor.run())?;
         let watch = match shared.settings.pressure {
             true => Some(Watch::start(
                 shared.cache.clone(),
@@ -183,6 +180,10 @@ impl Prepared {
             Some(path) => Some(Door::open(&path, sockets, shared.clone(), self.handed)?),
             None => None,
         };
+        // Last: who is accepted is served, and may have the files that were wanted above.
+        let acceptor = Builder::new()
+            .name("accept".into())
+            .spawn(move || acceptor.run())?;
         // One that waits for its memory has told it before.
         if let Some(running) = taken.filter(|_| !warm::is_kept(&shared.settings)) {
             running.ready()?;

@@ -139,9 +139,6 @@ impl Conversation {
     /// Values on their way in pin too much: this one is counted down only.
     fn refuse_stream(&mut self, stream: &mut Stream) {
         stream.writer = Err(Error::NoRoom);
-        if let Ok(request) = wire::parse(&stream.line, self.limits) {
-            self.drop_refused(&request);
-        }
     }
 
     fn finish_stream(&mut self, body: Body) {
@@ -151,6 +148,10 @@ impl Conversation {
         } = *stream;
         let request = wire::parse(&line, self.limits);
         let whole = end == b"\r\n";
+        if let (Ok(request), Err(_), true) = (&request, &writer, whole) {
+            // Not before: a client that dies half way changes nothing.
+            self.drop_refused(request);
+        }
         match request {
             Ok(Request::Store(store)) if whole => {
                 let outcome = writer.and_then(Writer::commit);
