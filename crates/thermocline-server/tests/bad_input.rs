@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{our_binary, ours, Client, Running, PATIENCE};
+use common::{our_binary, ours, wait_until, Client, Running, PATIENCE};
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn run(args: &[&str]) -> Output {
     Command::new(our_binary())
@@ -22,14 +22,6 @@ fn refused(args: &[&str]) -> String {
     let output = run(args);
     assert_eq!(output.status.code(), Some(64), "{args:?}: {output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < until, "{what} does not come true");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -133,11 +125,8 @@ fn a_client_that_dies_in_the_middle_of_a_large_value_changes_nothing() {
     wait_until("the dead connections are gone", || {
         client.stat("curr_connections") == 1
     });
-    client.send("get big\r\n");
-    assert_eq!(
-        [client.text(), client.text(), client.text()],
-        ["VALUE big 0 3", "old", "END"]
-    );
+    assert_eq!(client.ask("get big"), "VALUE big 0 3");
+    assert_eq!([client.text(), client.text()], ["old", "END"]);
 }
 
 #[test]

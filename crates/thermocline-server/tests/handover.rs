@@ -36,11 +36,9 @@ impl Drop for Directory {
 }
 
 fn start(port: u16, flags: &[String]) -> Running {
-    let child = serve_command(port, flags)
-        .args(["--memory", "96MiB", "--threads", "2"])
-        .spawn()
-        .expect("the server starts");
-    Running { child, port }
+    let mut command = serve_command(port, flags);
+    command.args(["--memory", "96MiB", "--threads", "2"]);
+    Running::launched(command, port)
 }
 
 fn flags(pairs: &[(&str, String)]) -> Vec<String> {

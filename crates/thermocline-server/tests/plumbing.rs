@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{free_port, our_binary, ours, serve_command, Client, Running, PATIENCE};
+use common::{free_port, our_binary, ours, serve_command, wait_until, Client, Running, PATIENCE};
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 fn temporary(name: &str) -> PathBuf {
@@ -756,16 +756,14 @@ fn the_banner_says_what_was_got_in_text_or_json() {
     for format in ["text", "json"] {
         let port = free_port();
         let flags = ["--memory", "64MiB", "--threads", "1", "--http", "none"];
-        let mut child = serve_command(port, &[&flags[..], &["--log-format", format]].concat())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the server starts");
-        let stderr = child.stderr.take().expect("piped");
-        let running = Running { child, port };
-        let lines: Vec<String> = std::io::BufRead::lines(std::io::BufReader::new(stderr))
-            .take(6)
-            .map(|line| line.expect("text"))
-            .collect();
+        let flags = [&flags[..], &["--log-format", format]].concat();
+        let running = Running::started(serve_command(port, &flags), port);
+        let mut lines = Vec::new();
+        wait_until("the banner is there", || {
+            lines = running.log.text().lines().map(String::from).collect();
+            lines.len() >= 6
+        });
+        lines.truncate(6);
         let text = lines.join("\n");
         for part in [
             "64.0 MiB",

@@ -1,7 +1,10 @@
 //! Starting servers (ours, and Debian's memcached where it is installed) and talking to them line by line.
 #![allow(dead_code)]
 
+mod autopsy;
 pub mod served;
+
+pub use autopsy::Log;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -21,10 +24,21 @@ pub fn skip(what: &str) {
     println!("skipped: {what}");
 }
 
+/// Waits, at most `PATIENCE`.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < until, "{what} does not come true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A server process that ends with the test.
 pub struct Running {
     pub child: Child,
     pub port: u16,
+    /// What it says, for a test that fails.
+    pub log: Log,
 }
 
 /// A port nobody listens on, below the range that outgoing connections draw theirs from: there a client that
@@ -89,16 +103,22 @@ fn start(mut command: Command, flags: &[&str]) -> Running {
         .args(flags)
         .env("THERMOCLINE_THREADS", "2")
         .env_remove("THERMOCLINE_TEST_VENV")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null());
+        .stdin(Stdio::null());
     Running::started(command, port)
 }
 
 impl Running {
+    /// Starts it.
+    pub fn launched(mut command: Command, port: u16) -> Running {
+        let log = Log::default();
+        let child = command.stderr(log.file()).spawn();
+        let child = child.expect("the server starts");
+        Running { child, port, log }
+    }
+
     /// Starts it; returns when it listens.
-    pub fn started(mut command: Command, port: u16) -> Running {
-        let child = command.spawn().expect("the server starts");
-        let running = Running { child, port };
+    pub fn started(command: Command, port: u16) -> Running {
+        let running = Running::launched(command, port);
         running.wait_until_up();
         running
     }
@@ -127,6 +147,9 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            autopsy::print(&mut self.child, &self.log);
+        }
         let _ended_already = self.child.kill();
         let _reaped_already = self.child.wait();
     }
