@@ -1,7 +1,10 @@
 //! The tiers in memory as a whole: index, segments, lanes and ghosts, and the small steps that join them.
 //!
-//! One file, because each step (find, see, bury, admit, open, seal) joins two or three of the same fields and none
-//! is more than a screen.
+//! ```text
+//! here    what it is, find, see          room    a place for a record; segments opened and sealed
+//! gone    flushed, expired, idle         bury    what is dead, what expires, chunks
+//! grouped keys by prefix                 steer   the policy's numbers, ghosts       tally  used and live bytes
+//! ```
 //!
 //! Owns what readers, writers and reclaim share. Leaves decisions to others: `reclaim` says what goes,
 //! `cache` says what an operation means.
@@ -10,38 +13,35 @@
 //! slot pointed to, once.
 
 mod births;
+mod bury;
+mod gone;
+mod grouped;
+mod room;
+mod steer;
+mod tally;
 mod warm;
 
 use crate::clock::Time;
 use crate::compress::{Compress, CompressMode};
-use crate::config::{Cause, Config, Listener, GROUP_PREFIX_MAX};
+use crate::config::{Cause, Config, Listener};
 use crate::curve::Curve;
-use crate::generation::{Generations, Source};
+use crate::generation::Generations;
 use crate::ghost::Ghosts;
-use crate::groups::{Event, GroupId, Groups};
+use crate::groups::Groups;
 use crate::hash::Hasher;
-use crate::holes::{Holes, Room};
+use crate::holes::Holes;
 use crate::index::{Found, Index, Near};
-use crate::item::{Fields, Header, Item, Kind, Layout, MarkWord, Measured, CHUNK_PREFIX};
+use crate::item::{Fields, Header, Item, Layout, MarkWord};
 use crate::location::{Place, Tier};
-use crate::mem::{current_core, Budget, Domain, Pin, Region};
-use crate::metrics::{Counter, Counters};
-use crate::policy::{Insert, Origin, Policy, Pool, Setting};
+use crate::mem::{Budget, Domain, Pin, Region};
+use crate::metrics::Counters;
+use crate::policy::{Policy, Pool};
 use crate::segment::{Segment, SegmentId, Segments};
-use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
-use crate::writer::{LaneBooks, Lanes, Opening, Reserved};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::writer::Lanes;
 use births::Births;
+pub(crate) use bury::expiry_s;
 use std::sync::{Arc, RwLock};
-
-/// Records up to this share of a segment leave so little at its end that one drain's survivors (at most 0.9 of a
-/// segment: what is referenced more goes whole) always fit what is open and one more.
-const SMALL_SHARE: usize = 16;
-
-/// Caches of so many items and more know their mean size from one key in 16, which spares writers a shared line: 4,096
-/// resident keys, a mean within 3 % where sizes are lognormal. Of the 28 sampled keys of 441 items it is anything:
-/// 3 points of miss ratio.
-const MEAN_OF_ALL_ITEMS: f64 = 65_536.0;
-const MEAN_MASK: u64 = 15;
 
 pub(crate) struct Store {
     pub(crate) domain: &'static Domain,
@@ -334,422 +334,12 @@ impl Store {
         }
     }
 
-    /// Whether a flush that was carried out, or a drop of its group, has made the item invisible.
-    #[inline(always)]
-    pub(crate) fn is_flushed(&self, place: Place) -> bool {
-        let any = self.flush.any.load(Ordering::Acquire);
-        any != 0 && self.segments.of(place).birth() <= any && self.is_dark(place)
-    }
-
-    #[inline(never)]
-    fn is_dark(&self, place: Place) -> bool {
-        let birth = self.segments.of(place).birth();
-        birth <= self.flush.birth.load(Ordering::Acquire)
-            || self.groups.as_ref().is_some_and(|groups| {
-                let group = self.group_at(groups, place);
-                group.is_some_and(|id| groups.is_dark(id, birth))
-            })
-    }
-
-    /// The group of the item at `place`, by its key's bytes.
-    fn group_at(&self, groups: &Groups, place: Place) -> Option<GroupId> {
-        let item = self.item(place);
-        let layout = item.layout(item.header());
-        groups.of(&item.key_start(&layout, GROUP_PREFIX_MAX))
-    }
-
-    /// Counts a read of a key, or an eviction, for its group.
-    #[inline(always)]
-    pub(crate) fn count_group(&self, key: &[u8], event: Event) {
-        if let Some(groups) = &self.groups {
-            if let Some(id) = groups.of(key) {
-                groups.count(id, event, current_core());
-            }
-        }
-    }
-
-    /// Counts the eviction of the item at `place` for its group.
-    pub(crate) fn count_evicted(&self, place: Place) {
-        if let Some(groups) = &self.groups {
-            if let Some(id) = self.group_at(groups, place) {
-                groups.count(id, Event::Evicted, current_core());
-            }
-        }
-    }
-
-    /// A written record is about to be published: its bytes count for its group, until `ungroup`.
-    #[inline]
-    pub(crate) fn group(&self, place: Place, bytes: usize) {
-        if let Some(groups) = &self.groups {
-            if let Some(id) = self.group_at(groups, place) {
-                groups.add(self.segments.id_of(place).0, id, bytes);
-            }
-        }
-    }
-
-    /// It is buried, or was not published.
-    #[inline]
-    pub(crate) fn ungroup(&self, place: Place, bytes: usize) {
-        if let Some(groups) = &self.groups {
-            if let Some(id) = self.group_at(groups, place) {
-                groups.sub(self.segments.id_of(place).0, id, bytes);
-            }
-        }
-    }
-
-    /// Live bytes of a group, what a drop or a flush has made invisible left out. Walks the segment table.
-    pub(crate) fn group_bytes(&self, groups: &Groups, id: GroupId) -> u64 {
-        let segments = (0..self.segments.places() as u32).map(SegmentId);
-        let mark = groups
-            .mark(id)
-            .max(self.flush.birth.load(Ordering::Acquire));
-        segments
-            .filter(|&segment| mark == 0 || self.segments.get(segment).birth() > mark)
-            .map(|segment| groups.bytes(segment.0, id))
-            .sum()
-    }
-
-    /// Which groups, by number, hold less than they are promised, and so lose nothing now. Walks the segment table
-    /// once for each promise.
-    pub(crate) fn promised(&self) -> Vec<bool> {
-        let Some(groups) = &self.groups else {
-            return Vec::new();
-        };
-        let capacity = self.facts.capacity_bytes.load(Ordering::Relaxed) as f64;
-        let is_below = |id| {
-            let share = groups.share(id);
-            share > 0.0 && (self.group_bytes(groups, id) as f64) < share * capacity
-        };
-        groups.ids().map(is_below).collect()
-    }
-
-    /// Whether the item at `place` is of a group that `promised` says loses nothing.
-    pub(crate) fn is_promised(&self, promised: &[bool], place: Place) -> bool {
-        let Some(groups) = &self.groups else {
-            return false;
-        };
-        promised.contains(&true)
-            && self
-                .group_at(groups, place)
-                .is_some_and(|id| promised[id.number()])
-    }
-
-    /// Marks have been raised or forgotten. Under the reclaim lock.
-    pub(crate) fn refresh_marks(&self) {
-        let groups = self.groups.as_ref().map_or(0, Groups::youngest_mark);
-        let any = self.flush.birth.load(Ordering::Acquire).max(groups);
-        self.flush.any.store(any, Ordering::Release);
-    }
-
-    /// Whether an item is no longer to be seen: expired, idle or flushed.
-    #[inline(always)]
-    pub(crate) fn is_gone(&self, place: Place, fields: &Fields) -> bool {
-        if self.is_flushed(place) {
-            return true;
-        }
-        let timed = fields.expires_ms != 0 || self.idle_s != 0;
-        if !timed && self.flush.due_ms.load(Ordering::Relaxed) == u64::MAX {
-            return false;
-        }
-        self.is_over(fields)
-    }
-
-    #[inline(never)]
-    fn is_over(&self, fields: &Fields) -> bool {
-        let now_ms = self.time.now_ms();
-        if fields.expires_ms != 0 && fields.expires_ms <= now_ms {
-            return true;
-        }
-        // Due and not yet carried out by the background thread.
-        if now_ms >= self.flush.due_ms.load(Ordering::Relaxed) {
-            return true;
-        }
-        match fields.marks {
-            Some(marks) if self.idle_s != 0 => {
-                let idle = marks.idle_s((now_ms / 1000) as u32);
-                idle > self.idle_s
-            }
-            _ => false,
-        }
-    }
-
-    /// Books the bytes at `place` as dead. Call once, after its slot was taken or turned away.
-    #[inline]
-    pub(crate) fn bury(&self, place: Place, reserved: usize, expires_ms: u64) {
-        let segment = self.segments.of(place);
-        segment.bury(reserved);
-        self.unbook_expiry(place, reserved, expires_ms);
-    }
-
-    /// Books an item that is about to be published: once it can be found, others may remove it.
-    #[inline]
-    pub(crate) fn book_expiry(&self, place: Place, reserved: usize, expires_ms: u64) {
-        if expires_ms != 0 {
-            let segment = self.segments.of(place);
-            segment.expiring.add(expiry_s(expires_ms), reserved as u32);
-        }
-    }
-
-    /// The opposite of `book_expiry`.
-    pub(crate) fn unbook_expiry(&self, place: Place, reserved: usize, expires_ms: u64) {
-        if expires_ms != 0 {
-            let segment = self.segments.of(place);
-            let expires_s = expiry_s(expires_ms);
-            segment.expiring.remove(expires_s, reserved as u32);
-        }
-    }
-
-    /// Buries an item whose slot was taken: its record and, if it has any, its chunks.
-    pub(crate) fn bury_item(&self, seen: &Seen<'_>) {
-        self.ungroup(seen.place, seen.layout.reserved);
-        self.bury(seen.place, seen.layout.reserved, seen.fields.expires_ms);
-        if seen.layout.is_coded() {
-            self.compress
-                .lower(&self.coded_head(seen), seen.layout.value_bytes);
-        }
-        if seen.layout.kind == Kind::Chunked {
-            self.bury_chunks(seen);
-        }
-    }
-
-    fn bury_chunks(&self, seen: &Seen<'_>) {
-        for number in 0..self.chunk_count(&seen.layout) {
-            let word = self.chunk_word(seen, number);
-            // Whoever swaps the place out buries it: reclaim may be moving the chunk right now.
-            if let Some(chunk) = Place::from_raw(word.swap(0, Ordering::AcqRel)) {
-                let item = self.item(chunk);
-                self.bury_chunk(chunk, &item.layout(item.header()));
-            }
-        }
-    }
-
-    /// Books a coded chunk about to be published.
-    pub(crate) fn raise_chunk(&self, place: Place, coded_bytes: usize) {
-        let at = place.offset() + CHUNK_PREFIX;
-        self.compress.raise(&self.word_bytes(at), coded_bytes);
-    }
-
-    /// Buries a chunk that its owner's table no longer names.
-    pub(crate) fn bury_chunk(&self, place: Place, layout: &Layout) {
-        if layout.is_coded() {
-            let at = place.offset() + layout.value_at;
-            self.compress
-                .lower(&self.word_bytes(at), layout.value_bytes);
-        }
-        self.bury(place, layout.reserved, 0);
-    }
-
-    /// The first bytes of a coded value: enough to know its codec, its dictionary and its length. Validate
-    /// afterwards.
-    pub(crate) fn coded_head(&self, seen: &Seen<'_>) -> [u8; 8] {
-        // A coded value starts at a word (its item has an options byte) and has six bytes at the least.
-        self.word_bytes(seen.item.value_offset(&seen.layout))
-    }
-
-    fn word_bytes(&self, at: usize) -> [u8; 8] {
-        let word = |at: usize| u64::from(self.region().u32(at).load(Ordering::Relaxed));
-        (word(at) | word(at + 4) << 32).to_le_bytes()
-    }
-
-    /// Bytes of an item's value, as its reader gets it. Validate afterwards.
-    #[inline]
-    pub(crate) fn value_bytes(&self, seen: &Seen<'_>) -> usize {
-        match seen.layout.is_coded() {
-            false => seen.layout.value_bytes,
-            true => Compress::plain_bytes(&self.coded_head(seen)).unwrap_or(0),
-        }
-    }
-
-    /// How many chunks a chunked item has: all table words up to the end of the record.
-    pub(crate) fn chunk_count(&self, layout: &Layout) -> usize {
-        (layout.reserved - layout.value_at) / 8
-    }
-
-    /// The place of a chunk in the table of its owner; 0 once the item was removed.
-    pub(crate) fn chunk_word(&self, seen: &Seen<'_>, number: usize) -> &AtomicU64 {
-        self.region()
-            .u64(seen.item.value_offset(&seen.layout) + 8 * number)
-    }
-
-    /// Reserves room for a record in the lane of this core.
-    pub(crate) fn reserve(&self, pin: &Pin, pool: Pool, bytes: usize, wide: bool) -> Reserved {
-        let opening = Opening {
-            tier: Tier::Hot,
-            origin: Origin::Fresh(pool),
-            reserve: self.reserve_segments(),
-            now_s: self.time.now_s(),
-        };
-        let lane = self.lanes.of(pool);
-        match lane.reserve(&self.segments, pin, bytes, wide, opening, self) {
-            Reserved::At(place) => Reserved::At(place),
-            Reserved::Full => self.reserve_elsewhere(pin, bytes, wide),
-        }
-    }
-
-    /// Reserves room for a record of one piece: a hole among its like, or room in the lane. The version it begins at.
-    pub(crate) fn reserve_room(
-        &self,
-        pin: &Pin,
-        pool: Pool,
-        bytes: usize,
-        wide: bool,
-    ) -> Option<Room> {
-        if pool == Pool::Main {
-            if let Some(room) = self.holes.reserve(&self.segments, bytes, wide) {
-                return Some(room);
-            }
-        }
-        match self.reserve(pin, pool, bytes, wide) {
-            Reserved::At(place) => Some(Room { place, version: 0 }),
-            Reserved::Full => None,
-        }
-    }
-
-    /// A segment that was open for reuse is sealed anew and waits to be queued.
-    pub(crate) fn reseal(&self, id: SegmentId) {
-        let now_ms = match self.min_ttl_ms {
-            0 => 0,
-            _ => self.time.now_ms(),
-        };
-        self.segments.reseal(id, self.domain.epoch(), now_ms);
-        lock(&self.sealed).push(id);
-    }
-
-    /// This core's lane is full and no segment is free: room that another lane has left will do.
-    #[cold]
-    fn reserve_elsewhere(&self, pin: &Pin, bytes: usize, wide: bool) -> Reserved {
-        [Pool::Probation, Pool::Main]
-            .into_iter()
-            .flat_map(|pool| self.lanes.of_pool(pool))
-            .find_map(|lane| lane.reserve_open(&self.segments, pin, bytes, wide))
-            .map_or(Reserved::Full, Reserved::At)
-    }
-
-    /// Writes a record that fits one piece into reserved room.
-    #[inline]
-    pub(crate) fn write(&self, place: Place, new: &Measured<'_>) {
-        let item = self.item(place);
-        if new.small {
-            item.write_small(new);
-            return;
-        }
-        let record = &new.record;
-        item.write_long_head(
-            Kind::Plain,
-            record.key,
-            &record.fields,
-            record.value.len(),
-            new.bytes,
-        );
-        if new.token_out {
-            let _ = item.mark_token_out(item.header());
-        }
-        let layout = item.layout(item.header());
-        self.region()
-            .copy_in(item.value_offset(&layout), record.value);
-    }
-
     /// The token of a version that was seen.
     #[inline]
     pub(crate) fn token(&self, seen: &Seen<'_>) -> u64 {
         seen.fields
             .token
             .unwrap_or_else(|| self.segments.token(seen.place, seen.header.version()))
-    }
-
-    /// Which pool a new key belongs to. Asks (and forgets) its ghost.
-    pub(crate) fn admit(&self, pin: &Pin, hash: u64, bytes: usize) -> Pool {
-        let evicted = self.facts.evicted.load(Ordering::Relaxed);
-        let now = self.facts.now.load(Ordering::Relaxed);
-        let setting = self.setting();
-        let ghost_age = match evicted {
-            true => self
-                .with_ghosts(|ghosts| match setting.rules.classes {
-                    true => self.take_class(ghosts, hash, now, bytes),
-                    false => ghosts.take(hash, now),
-                })
-                .flatten(),
-            false => None,
-        };
-        if ghost_age.is_some() {
-            self.counters.one(pin, Counter::Refaults);
-        }
-        self.compress.stored(hash);
-        if hash & self.facts.mean_mask.load(Ordering::Relaxed) == 0 {
-            self.policy.inserted(1, bytes as u64);
-        }
-        let oldest = self.facts.oldest_main.load(Ordering::Relaxed);
-        let segment_bytes = self.segments.bytes() as u64;
-        self.policy.admit(
-            setting,
-            &Insert {
-                size: bytes as u64,
-                ghost_age,
-                now,
-                oldest_main: (oldest != NO_MAIN).then_some(oldest),
-                evicted_before: evicted,
-                main_bytes: self.facts.main_segments.load(Ordering::Relaxed) as u64 * segment_bytes,
-                capacity_bytes: self.facts.capacity_bytes.load(Ordering::Relaxed),
-                reserve_bytes: self.reserve_segments() as u64 * segment_bytes,
-                segment_bytes,
-            },
-        )
-    }
-
-    fn take_class(&self, ghosts: &Ghosts, hash: u64, now: u32, bytes: usize) -> Option<u32> {
-        let (age, class) = ghosts.take_class(hash, now)?;
-        self.policy.classes().refaulted(class, bytes as u64, age);
-        Some(age)
-    }
-
-    /// Remembers an evicted key of a segment of this generation.
-    pub(crate) fn remember(&self, hash: u64, generation: u32, counter: u32) {
-        let now = self.facts.now.load(Ordering::Relaxed);
-        let classes = self.setting().rules.classes;
-        self.with_ghosts(|ghosts| match classes {
-            true => ghosts.insert_class(hash, generation, crate::policy::class(counter as u8)),
-            false => ghosts.insert(hash, generation, now),
-        });
-    }
-
-    /// Free segments kept for survivors of a drain, left alone by writers: one, and one more where large records leave
-    /// room unused at a segment's end, or a drain's survivors go two ways.
-    #[inline]
-    pub(crate) fn reserve_segments(&self) -> usize {
-        let large = self.facts.keeps_two.load(Ordering::Relaxed);
-        1 + usize::from(large || self.compress.is_on() || self.has_compressed())
-    }
-
-    /// Whether anything was sealed in the compressed tier.
-    fn has_compressed(&self) -> bool {
-        let facts = &self.facts;
-        let segments = |count: &AtomicU32| count.load(Ordering::Relaxed) > 0;
-        segments(&facts.compressed_main_segments) || segments(&facts.compressed_probation_segments)
-    }
-
-    /// A record (or a value's pieces together) of so many bytes was stored.
-    #[inline]
-    pub(crate) fn note_record(&self, bytes: usize) {
-        let keeps_two = &self.facts.keeps_two;
-        if bytes > self.segments.bytes() / SMALL_SHARE && !keeps_two.load(Ordering::Relaxed) {
-            keeps_two.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Tells everybody which generation is the youngest, and the clock when it began. The caller holds the
-    /// generations' lock.
-    pub(crate) fn publish_now(&self, generations: &Generations) {
-        let now = generations.now();
-        let before = self.facts.now.swap(now, Ordering::Relaxed);
-        if before != now {
-            self.facts.births.begin(before, now, self.time.now_ms());
-        }
-    }
-
-    /// The setting that steers the policy at the moment.
-    #[inline]
-    pub(crate) fn setting(&self) -> &'static Setting {
-        self.policy.steering().setting()
     }
 
     /// Whether somebody samples this key's accesses. One load, one comparison.
@@ -775,53 +365,6 @@ impl Store {
         }
     }
 
-    /// Bytes of later inserts that a stored item outlives at least: what was configured, else the larger of
-    /// 2 % of the cache, 4 segments and the largest item.
-    pub(crate) fn fresh_min_bytes(&self, largest: u64) -> u64 {
-        let capacity = self.facts.capacity_bytes.load(Ordering::Relaxed);
-        let floor = self.fresh_min.unwrap_or_else(|| {
-            ((capacity as f64 * crate::config::FRESH_SHARE) as u64)
-                .max(4 * self.segments.bytes() as u64)
-                .max(largest)
-        });
-        floor.min(capacity / 4)
-    }
-
-    pub(crate) fn with_ghosts<R>(&self, use_them: impl FnOnce(&Ghosts) -> R) -> Option<R> {
-        let handle = &self.ghosts[current_core() % self.ghosts.len()];
-        let table = handle
-            .0
-            .read()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        table.as_ref().map(|ghosts| use_them(ghosts))
-    }
-
-    pub(crate) fn set_ghosts(&self, table: Option<Arc<Ghosts>>) {
-        for handle in &self.ghosts {
-            let mut slot = handle
-                .0
-                .write()
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            *slot = table.clone();
-        }
-    }
-
-    /// Hardly any budget is left that segments have not taken.
-    pub(crate) fn is_nearly_full(&self) -> bool {
-        self.segments.room_bytes() < self.facts.capacity_bytes.load(Ordering::Relaxed) / 8
-    }
-
-    /// A ghost table is to be made.
-    #[inline]
-    pub(crate) fn ghosts_due(&self) -> bool {
-        self.facts.ghosts_due.load(Ordering::Relaxed)
-    }
-
-    /// Bytes of the ghost table.
-    pub(crate) fn ghost_bytes(&self) -> u64 {
-        self.with_ghosts(Ghosts::bytes).unwrap_or(0)
-    }
-
     /// Tells the listener, if there is one. No pin may be held.
     pub(crate) fn tell(&self, cause: Cause, key: &[u8], value: Option<&[u8]>) {
         if let Some(listener) = &self.listener {
@@ -841,72 +384,6 @@ impl Store {
         (!key.is_empty()).then(|| self.hash(&key))
     }
 
-    /// Bytes appended to segments in use, and how many of them are live. Walks the segment table.
-    pub(crate) fn used_and_live(&self) -> (u64, u64) {
-        use crate::segment::State;
-        let (mut used, mut live) = (0, 0);
-        for state in [State::Sealed, State::Draining] {
-            for id in self.segments.in_state(state) {
-                let segment = self.segments.get(id);
-                used += segment.used() as u64;
-                live += segment.live() as u64;
-            }
-        }
-        for (id, filled) in self.lanes.all().filter_map(|lane| lane.open()) {
-            used += filled as u64;
-            live += filled.saturating_sub(self.segments.get(id).dead_so_far()) as u64;
-        }
-        (used, live)
-    }
-
-    /// Segments in use and the live bytes in each.
-    pub(crate) fn live_by_segment(&self) -> Vec<(SegmentId, u64)> {
-        use crate::segment::State;
-        let closed = [State::Sealed, State::Draining]
-            .into_iter()
-            .flat_map(|state| self.segments.in_state(state))
-            .map(|id| (id, self.segments.get(id).live() as u64));
-        let open = self.lanes.all().filter_map(|lane| lane.open());
-        let open = open.map(|(id, filled)| {
-            let dead = self.segments.get(id).dead_so_far();
-            (id, filled.saturating_sub(dead) as u64)
-        });
-        closed.chain(open).collect()
-    }
-
-    /// Bytes appended to the segments of hot and of the compressed tier.
-    pub(crate) fn used_by_tier(&self) -> [u64; 2] {
-        use crate::segment::State;
-        let mut used = [0; 2];
-        for state in [State::Sealed, State::Draining] {
-            for id in self.segments.in_state(state) {
-                let segment = self.segments.get(id);
-                used[segment.tier() as usize] += segment.used() as u64;
-            }
-        }
-        for (id, filled) in self.lanes.all().filter_map(|lane| lane.open()) {
-            used[self.segments.get(id).tier() as usize] += filled as u64;
-        }
-        used
-    }
-
-    /// Refreshes the capacity the policy reckons with.
-    pub(crate) fn refresh_capacity(&self) {
-        let owned = (self.segments.owned() * self.segments.bytes()) as u64;
-        let capacity = owned + self.segments.room_bytes();
-        self.facts.capacity_bytes.store(capacity, Ordering::Relaxed);
-        lock(&self.generations).set_capacity(capacity);
-        let floor = self.fresh_min_bytes(0) + self.segments.bytes() as u64;
-        let share_min = floor as f64 / capacity.max(1) as f64;
-        self.policy.steering().set_capacity(capacity, share_min);
-        let items = capacity as f64 / self.policy.mean_size().max(1.0);
-        let mask = u64::from(items > MEAN_OF_ALL_ITEMS) * MEAN_MASK;
-        self.facts.mean_mask.store(mask, Ordering::Relaxed);
-        let wants_ghosts = self.setting().rules.ghosts_per_item > 0.0;
-        let due = wants_ghosts && self.is_nearly_full() && self.ghost_bytes() == 0;
-        self.facts.ghosts_due.store(due, Ordering::Relaxed);
-    }
-
     pub(crate) fn segment(&self, id: SegmentId) -> &Segment {
         self.segments.get(id)
     }
@@ -915,11 +392,6 @@ impl Store {
     pub(crate) fn new_marks(&self, flags: u32) -> Option<MarkWord> {
         self.marks.then(|| MarkWord::new(flags, self.time.now_s()))
     }
-}
-
-/// The second at which an item is over, for the segment's histogram (rounded up).
-pub(crate) fn expiry_s(expires_ms: u64) -> u32 {
-    expires_ms.div_ceil(1000).min(u32::MAX as u64) as u32
 }
 
 /// What `Store::new` puts together.
@@ -939,60 +411,5 @@ impl Facts {
             (Tier::Compressed, Pool::Main) => &self.compressed_main_segments,
             (Tier::Compressed, Pool::Probation) => &self.compressed_probation_segments,
         }
-    }
-}
-
-impl Store {
-    /// A segment of this tier, pool and generation is no more.
-    pub(crate) fn closed(&self, tier: Tier, pool: Pool, generation: u32) {
-        if pool == Pool::Main {
-            let mut generations = lock(&self.generations);
-            generations.free_main(generation);
-            self.policy.classes().fold(generations.oldest());
-        }
-        self.facts
-            .segments_of(tier, pool)
-            .fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl LaneBooks for Store {
-    fn sealing(&self, id: SegmentId, used: usize, fresh: bool) {
-        let now_ms = match self.min_ttl_ms {
-            0 => 0,
-            _ => self.time.now_ms(),
-        };
-        self.segments.seal(id, used, self.domain.epoch(), now_ms);
-        let segment = self.segments.get(id);
-        // While hot is a small front, what counts is what goes into the compressed tier's main.
-        let counts = fresh && !self.compress.is_on();
-        if counts && segment.pool() == Pool::Main {
-            let mut generations = lock(&self.generations);
-            generations.put_main(used as u64, Source::New);
-            self.publish_now(&generations);
-        }
-        lock(&self.sealed).push(id);
-    }
-
-    fn opening(&self, opening: &Opening) -> (Pool, u32) {
-        self.refresh_capacity();
-        let mut generations = lock(&self.generations);
-        let (pool, generation) = match (opening.tier, opening.origin) {
-            (Tier::Hot, origin) => origin.open(self.setting(), &mut generations),
-            // Young where it is new there, whatever hot's policy; compaction keeps the age.
-            (_, Origin::Fresh(Pool::Probation)) => (Pool::Probation, generations.now()),
-            (_, Origin::Compacted(source)) => (Pool::Main, generations.open_main_as(source)),
-            (_, Origin::Fresh(Pool::Main) | Origin::Survivors) => {
-                (Pool::Main, generations.open_main())
-            }
-        };
-        self.facts
-            .segments_of(opening.tier, pool)
-            .fetch_add(1, Ordering::Relaxed);
-        (pool, generation)
-    }
-
-    fn not_opened(&self, tier: Tier, pool: Pool, generation: u32) {
-        self.closed(tier, pool, generation);
     }
 }
