@@ -28,6 +28,28 @@ fn the_protocol_checker_of_libmemcached_passes_all_text_checks() {
     assert_eq!(passed, 27, "all text checks");
 }
 
+/// It asks for the keys of one slab class after the other.
+#[test]
+fn memcdump_lists_each_key_once() {
+    if !Path::new("/usr/bin/memcdump").exists() {
+        return skip("memcdump (libmemcached-tools) is not installed");
+    }
+    let server = ours(&[]);
+    let mut client = server.connect();
+    for key in ["one", "three", "two"] {
+        let answer = client.ask(format!("set {key} 0 0 1\r\nx"));
+        assert_eq!(answer, "STORED");
+    }
+    let output = Command::new("/usr/bin/memcdump")
+        .arg(format!("--servers=127.0.0.1:{}", server.port))
+        .output()
+        .expect("memcdump runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut keys: Vec<&str> = text.lines().collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["one", "three", "two"]);
+}
+
 fn python() -> Option<PathBuf> {
     let venv = std::env::var_os("THERMOCLINE_TEST_VENV")?;
     let python = Path::new(&venv).join("bin/python");

@@ -11,6 +11,11 @@ use crate::wire::{parse_i64, parse_u64, Admin, Refusal, Words};
 const OK: &[u8] = b"OK";
 /// Keys listed by `stats hotkeys` and `stats bigkeys` when no number is given.
 const KEYS_LISTED: usize = 20;
+/// The slab class all items are said to be of.
+const OUR_CLASS: u64 = 1;
+/// Classes of memcached, 0 among them.
+const CLASSES: u64 = 64;
+const BAD_CLASS: &[u8] = b"BADCLASS invalid class id";
 
 impl Conversation {
     pub(super) fn admin(&mut self, talk: &mut Talk, admin: Admin<'_>) -> Line {
@@ -83,15 +88,24 @@ impl Conversation {
         self.out.line(OK);
     }
 
-    /// `stats cachedump <class> <limit>`: we have one class.
+    /// `stats cachedump <class> <limit>`: all items are of class 1. Tools ask for one class after the other until they
+    /// are told that there is none such.
     fn cache_dump(&mut self, talk: &mut Talk, class: Option<&[u8]>, limit: Option<&[u8]>) {
         if !self.shared.settings.allow_dump {
             return self.out.line(b"CLIENT_ERROR stats cachedump not allowed");
         }
-        let (Some(_), Some(limit)) = (class.and_then(parse_u64), limit.and_then(parse_u64)) else {
+        let (Some(class), Some(limit)) = (class, limit) else {
             return self.out.line(b"CLIENT_ERROR bad command line");
         };
-        talk.listing = Some(Box::new(Listing::keys(&self.cache, What::Items { limit })));
+        match (parse_u64(class), parse_u64(limit)) {
+            (Some(OUR_CLASS), Some(limit)) => {
+                let items = Listing::keys(&self.cache, What::Items { limit });
+                talk.listing = Some(Box::new(items));
+            }
+            (Some(CLASSES..), Some(_)) => self.out.line(b"CLIENT_ERROR Illegal slab id"),
+            (Some(_), Some(_)) => self.out.line(b"END"),
+            _ => self.bad_line(),
+        }
     }
 
     /// Quiet whatever else the line says, if its last word is noreply.
@@ -147,27 +161,38 @@ impl Conversation {
     }
 
     fn lru_crawler(&mut self, talk: &mut Talk, mut words: Words<'_>) {
-        let what = match words.next() {
-            Some(b"metadump") => What::Metadump,
-            Some(b"mgdump") => What::Mgdump,
-            Some(b"crawl" | b"sleep" | b"tocrawl") if words.next().is_none() => {
+        let dump = match (words.next(), words.next()) {
+            (Some(b"metadump"), Some(classes)) => (What::Metadump, classes),
+            (Some(b"mgdump"), Some(classes)) => (What::Mgdump, classes),
+            // Expired items are found without a crawler: these knobs move nothing.
+            (Some(b"crawl"), Some(classes)) => {
+                return self.out.line(match holds_our_class(classes) {
+                    Some(_) => OK,
+                    None => BAD_CLASS,
+                })
+            }
+            (Some(b"enable" | b"disable"), _) => return self.out.line(OK),
+            (Some(b"sleep" | b"tocrawl"), Some(_)) => return self.out.line(OK),
+            (Some(b"metadump" | b"mgdump" | b"crawl" | b"sleep" | b"tocrawl") | None, _) => {
                 return self.bad_line()
             }
-            // Expired items are found without a crawler: these knobs move nothing.
-            Some(b"enable" | b"disable" | b"crawl" | b"sleep" | b"tocrawl") => {
-                return self.out.line(OK)
-            }
-            Some(_) => return self.out.line(Refusal::UNKNOWN.answer),
-            None => return self.bad_line(),
+            (Some(_), _) => return self.out.line(Refusal::UNKNOWN.answer),
         };
-        if words.next().is_none() {
-            return self.bad_line();
-        }
         if !self.shared.settings.allow_dump {
             return self.out.line(b"ERROR metadump not allowed");
         }
-        self.out.line(OK);
-        talk.listing = Some(Box::new(Listing::keys(&self.cache, what)));
+        let (what, classes) = dump;
+        match holds_our_class(classes) {
+            Some(true) => {
+                self.out.line(OK);
+                talk.listing = Some(Box::new(Listing::keys(&self.cache, what)));
+            }
+            Some(false) => {
+                self.out.line(OK);
+                self.out.line(what.end());
+            }
+            None => self.out.line(BAD_CLASS),
+        }
     }
 
     fn lru(&mut self, mut words: Words<'_>) {
@@ -235,6 +260,21 @@ impl Conversation {
         self.now_ms = self.shared.now_ms();
         self.out.line(OK);
     }
+}
+
+/// Whether `all`, `hash` or a list of classes (`1,2,3`) holds ours. None: it names a class that memcached has not.
+fn holds_our_class(classes: &[u8]) -> Option<bool> {
+    if classes == b"all" || classes == b"hash" {
+        return Some(true);
+    }
+    let mut holds = false;
+    for class in classes.split(|byte| *byte == b',') {
+        match parse_u64(class) {
+            Some(class @ 1..CLASSES) => holds |= class == OUR_CLASS,
+            _ => return None,
+        }
+    }
+    Some(holds)
 }
 
 fn count(argument: Option<&[u8]>) -> usize {

@@ -30,6 +30,16 @@ pub(super) enum What {
     },
 }
 
+impl What {
+    /// What the last line says.
+    pub(super) fn end(self) -> &'static [u8] {
+        match self {
+            What::Mgdump => b"EN",
+            What::Metadump | What::Items { .. } => b"END",
+        }
+    }
+}
+
 pub enum Listing {
     Keys(Box<Keys>),
     /// `stats conns`, from this place in the registry on.
@@ -70,11 +80,10 @@ impl Listing {
         }
     }
 
-    /// What the last line says.
     fn end(&self) -> &'static [u8] {
         match self {
-            Listing::Keys(keys) if matches!(keys.what, What::Mgdump) => b"EN",
-            _ => b"END",
+            Listing::Keys(keys) => keys.what.end(),
+            Listing::Connections(..) => b"END",
         }
     }
 }
