@@ -150,6 +150,7 @@ fn shutdown_works_when_allowed() {
         ("shutdown", true),
         ("shutdown graceful", true),
         ("shutdown nosuch", false),
+        ("shutdown graceful please", false),
     ] {
         let mut server = ours(&["-A"]);
         let mut client = server.connect();

@@ -128,10 +128,10 @@ impl Conversation {
             self.out.line(b"SERVER_ERROR: shutdown not enabled");
             return Line::Done;
         }
-        match words.next() {
-            None => self.shared.begin_stop(crate::shared::Stop::Now),
-            Some(b"graceful") => self.shared.begin_stop(crate::shared::Stop::Drain),
-            Some(_) => {
+        match (words.next(), words.next()) {
+            (None, _) => self.shared.begin_stop(crate::shared::Stop::Now),
+            (Some(b"graceful"), None) => self.shared.begin_stop(crate::shared::Stop::Drain),
+            _ => {
                 self.out.line(b"CLIENT_ERROR invalid shutdown mode");
                 return Line::Done;
             }
