@@ -30,7 +30,8 @@ pub fn describe(pages: &Pages) -> String {
                 bytes.coverage_percent()
             );
         }
-        _ => text += "; what came of it is not to be read here",
+        Some(_) => text += "; nothing has been touched yet",
+        None => text += "; what came of it cannot be read here (/proc/self/smaps)",
     }
     text
 }

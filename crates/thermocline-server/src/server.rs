@@ -324,14 +324,24 @@ impl Server {
         &self.http_places
     }
 
+    /// The kernel gives pages as they are touched: before any is, there is nothing to tell.
+    fn pages_got(&self) -> String {
+        self.shared.cache.touch_ahead();
+        pages::describe(&self.shared.cache.pages())
+    }
+
     /// What was got, in one place.
     pub fn banner(&self) -> Vec<String> {
         let settings = &self.shared.settings;
         let reserve = self.shared.reserve();
         let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
         let http = match self.http_places.is_empty() {
-            true => "off".to_string(),
-            false => self.http_places.join(", "),
+            true => "http off".to_string(),
+            false => format!("http on {}", self.http_places.join(", ")),
+        };
+        let loops = match settings.threads {
+            1 => "1 event loop".to_string(),
+            number => format!("{number} event loops"),
         };
         let mut lines = vec![
             format!("thermocline {} speaking memcached {VERSION}", env!("CARGO_PKG_VERSION")),
@@ -342,12 +352,12 @@ impl Server {
                 mebibytes(reserve.bytes()),
                 mebibytes(reserve.pool)
             ),
-            format!("pages {}", pages::describe(&self.shared.cache.pages())),
+            format!("pages {}", self.pages_got()),
             format!("memcached on {}", self.shared.places.join(", ")),
-            format!("http on {http}"),
+            http,
             format!(
-                "{} event loops, {} connections at most, {} open files",
-                settings.threads, settings.connections_max, self.open_files
+                "{loops}, {} connections at most, {} open files",
+                settings.connections_max, self.open_files
             ),
         ];
         lines.extend(

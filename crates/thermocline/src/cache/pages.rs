@@ -288,6 +288,12 @@ impl Cache {
         self.inner.page_mode
     }
 
+    /// Touches one extent ahead of need, as the background thread does all the time, so that `pages` has something to
+    /// tell of a cache just made. Does nothing where one waits already, or room is short.
+    pub fn touch_ahead(&self) {
+        self.inner.reclaim.touch_ahead(&self.inner.store);
+    }
+
     /// Touches memory ahead, as far as the budget goes (a 16th is left to the index), and returns the bytes
     /// touched. `progress(touched, of)` is called after each extent. 190 us for 2 MiB where the host has the
     /// memory at hand, 5 ms where it has yet to find it.

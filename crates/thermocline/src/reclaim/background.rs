@@ -180,10 +180,20 @@ fn chores(store: &Store, reclaim: &Reclaim, bell: &Bell) {
     reclaim.forget_marks(store);
 }
 
+impl Reclaim {
+    /// Touches one extent ahead for segments, unless one is waiting. False: there is no budget to spare.
+    pub(crate) fn touch_ahead(&self, store: &Store) -> bool {
+        let spare = store.segments.could_add() > self.high(store);
+        if spare {
+            store.segments.extents().warm_one();
+        }
+        spare
+    }
+}
+
 /// Touches one extent ahead for segments and one for the index, as long as there is budget to spare.
 fn warm_ahead(store: &Store, reclaim: &Reclaim) {
-    if store.segments.could_add() > reclaim.high(store) {
-        store.segments.extents().warm_one();
+    if reclaim.touch_ahead(store) {
         if store.index.wants_warm() {
             store.index.extents().warm_one();
         }
