@@ -439,6 +439,17 @@ fn an_impossible_budget_is_refused_with_the_minimum() {
         "1MiB",
     ]);
     assert!(text.contains("at least") && text.contains("MiB"), "{text}");
+    for few in ["1MiB", "10MiB", "16MiB"] {
+        let text = refused(&["serve", "--memory", few]);
+        assert!(
+            text.contains("memory = ") && text.contains("at least") && text.contains("MiB"),
+            "{few}: {text}"
+        );
+    }
+    let text = refused(&["serve", "--memory", "64MiB", "--memory-max", "1TiB"]);
+    assert!(text.contains("at least") && text.contains("memory_max"), "{text}");
+    let text = refused(&["serve", "--memory", "128MiB", "--item-size-max", "60MiB"]);
+    assert!(text.contains("a quarter of memory (128MiB)"), "{text}");
     let text = refused(&["serve", "--memory", "64"]);
     assert!(
         text.contains("64 bytes") && text.contains("64MiB"),

@@ -312,3 +312,16 @@ fn a_part_of_a_value_is_what_the_whole_has_there() {
     }
     assert!(cache.get_part(b"none", 0..8, &mut Vec::new()).is_none());
 }
+
+/// The tables grow with `memory_max`: what is refused for them names what is enough.
+#[test]
+fn the_least_that_is_named_is_enough() {
+    let mut config = Config::new(64 << 20);
+    config.memory_max = Some(1 << 40);
+    let Err(Error::Config(text)) = Cache::new(config.clone()) else {
+        panic!("64 MiB hold no tables for 1 TiB");
+    };
+    let least = text.split("at least ").nth(1).expect("it names the least");
+    config.memory = least.split(' ').next().unwrap().parse().expect("bytes");
+    assert!(Cache::new(config).is_ok(), "{text}");
+}

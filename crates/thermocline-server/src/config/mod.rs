@@ -23,6 +23,7 @@ pub use suggest::nearest;
 pub use thermocline::{Numa, PageMode};
 
 use std::path::PathBuf;
+use thermocline::MEMORY_MIN;
 
 /// Connection buffers may take this much when the operator names no limit: never under 4 MiB, else a 64th of memory.
 const BUFFER_POOL_BYTES_MIN: u64 = 4 << 20;
@@ -209,25 +210,32 @@ impl Settings {
                 self.memory.max(64)
             ));
         }
-        if self.item_size_max > self.memory / 2 {
-            return Err(format!(
-                "item_size_max ({}) must not be more than half of memory ({}): raise memory or lower item_size_max",
-                show_size(self.item_size_max),
-                show_size(self.memory)
-            ));
-        }
         if self.memory_min.is_some_and(|min| min > self.memory) {
             return Err("memory_min is above memory: lower it or leave it out".into());
         }
         if self.memory_max.is_some_and(|max| max < self.memory) {
             return Err("memory_max is below memory: leave it out or raise it".into());
         }
-        if self.buffer_pool_bytes() > self.memory / 4 {
-            return Err(format!(
-                "buffer_pool ({}) must not be more than a quarter of memory ({})",
-                show_size(self.buffer_pool_bytes()),
-                show_size(self.memory)
-            ));
+        // What is too small for any cache the engine refuses, and says how much is needed.
+        match self.memory < MEMORY_MIN {
+            true => Ok(()),
+            false => self.check_shares(),
+        }
+    }
+
+    /// Settings that may not be more than a share of memory.
+    fn check_shares(&self) -> Result<(), String> {
+        for (name, bytes) in [
+            ("item_size_max", self.item_size_max),
+            ("buffer_pool", self.buffer_pool_bytes()),
+        ] {
+            if bytes > self.memory / 4 {
+                return Err(format!(
+                    "{name} ({}) must not be more than a quarter of memory ({}): raise memory or lower {name}",
+                    show_size(bytes),
+                    show_size(self.memory)
+                ));
+            }
         }
         Ok(())
     }

@@ -39,11 +39,11 @@ pub use warm::{Kept, Start};
 use crate::clock::Time;
 use crate::collapse::{Collapser, Collapses};
 use crate::compress::{CompressMode, Press};
-use crate::config::{Config, PageMode, PressureListener};
+use crate::config::{Config, PageMode, PressureListener, MEMORY_MIN};
 use crate::curve::BYTES_MAX;
 use crate::error::Error;
 use crate::groups::Groups;
-use crate::index::{Index, NewIndexError};
+use crate::index::{Geometry, Index, NewIndexError};
 use crate::mem::{Budget, Domain, Extents, Grain, Region};
 use crate::reclaim::{Background, Bell, Reclaim, Work};
 use crate::segment::{first_birth, Segments};
@@ -230,9 +230,13 @@ impl Inner {
         let table_bytes =
             groups_bytes + segments.table_bytes() + FIXED_BYTES + hot_bytes + curve_bytes;
         let too_small = |what: &str| {
+            let tables = table_bytes + Geometry::for_memory(config.memory_max()).least_bytes();
+            let least = (MEMORY_MIN + tables).saturating_add(config.reserved_bytes);
             Error::Config(format!(
-                "memory = {} bytes does not hold {what}; give more memory, or less memory_max",
-                config.memory
+                "memory = {} bytes does not hold {what}: at least {least} bytes ({} MiB) with memory_max = {} bytes",
+                config.memory,
+                least.div_ceil(1 << 20),
+                config.memory_max()
             ))
         };
         if !budget.try_charge(table_bytes.saturating_add(config.reserved_bytes)) {

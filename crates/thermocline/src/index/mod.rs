@@ -106,6 +106,16 @@ impl Geometry {
         (self.words * FINE * 8).next_multiple_of(EXTENT_BYTES)
     }
 
+    fn table_bytes(&self) -> u64 {
+        let slabs = self.region_bytes / self.slab_bytes;
+        (slabs * 4 + std::mem::size_of::<Index>()) as u64
+    }
+
+    /// Bytes an index charges before it holds anything: its tables and the directory.
+    pub(crate) fn least_bytes(&self) -> u64 {
+        self.table_bytes() + (self.words * 8).next_multiple_of(EXTENT_BYTES) as u64
+    }
+
     /// Bytes the index spans in a file of memory: its region, then the fine directory.
     pub(crate) fn span_bytes(&self) -> u64 {
         (self.region_bytes + self.fine_bytes()) as u64
@@ -145,8 +155,7 @@ impl Index {
         backing: &Backing,
     ) -> Result<Index, NewIndexError> {
         assert!(geometry.words > 0 && geometry.words % RUN == 0);
-        let slabs = geometry.region_bytes / geometry.slab_bytes;
-        let table_bytes = (slabs * 4 + std::mem::size_of::<Index>()) as u64;
+        let table_bytes = geometry.table_bytes();
         let directory_bytes = geometry.words * 8;
         let region =
             Region::map(geometry.region_bytes, Grain::Index, backing).map_err(NewIndexError::Os)?;
