@@ -3,7 +3,7 @@
 use thermocline::Group;
 
 /// Prefixes divided by commas, each with the share of the cache it is promised, if any. A prefix that holds a comma, or
-/// ends like a share, cannot be written.
+/// ends like a share with or without its %, cannot be written.
 pub fn parse_groups(text: &str) -> Result<Vec<Group>, String> {
     let parts = text.split(',').map(str::trim);
     parts
@@ -20,6 +20,9 @@ pub fn parse_groups(text: &str) -> Result<Vec<Group>, String> {
                     share: percent / 100.0,
                     ..Group::new(prefix)
                 })
+            }
+            Some((_, share)) if share.trim().parse::<f64>().is_ok() => {
+                Err(format!("{part:?}: did you mean {part}%? A share ends with %"))
             }
             _ => Ok(Group::new(part)),
         })
@@ -56,7 +59,7 @@ mod tests {
         );
         assert_eq!(show_groups(&groups), "user:=12.5%,page:,a=b");
         assert_eq!(parse_groups("none"), Ok(Vec::new()));
-        for wrong in ["a=60%", "a=x%", "a=-1%"] {
+        for wrong in ["a=60%", "a=x%", "a=-1%", "a=10", "a:= 0.5"] {
             let error = parse_groups(wrong).expect_err(wrong);
             assert!(error.contains(wrong), "{error}");
         }
