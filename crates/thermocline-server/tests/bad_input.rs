@@ -408,6 +408,8 @@ fn configuration_typos_are_named() {
         text.contains("--memory") && text.contains("no size"),
         "{text}"
     );
+    let text = refused(&["serve", "--memory", "-5"]);
+    assert!(text.contains("--memory: \"-5\""), "{text}");
     let text = refused(&["serve", "--memcached", "nowhere"]);
     assert!(
         text.contains("--memcached") && text.contains("ADDR:PORT"),

@@ -36,6 +36,8 @@ pub fn flags() -> impl Iterator<Item = Arg> {
             .value_name(key.value)
             .help(key.help)
             .num_args(1)
+            // So that -5 is refused as a value, by name.
+            .allow_negative_numbers(true)
             .action(clap::ArgAction::Append)
     })
 }

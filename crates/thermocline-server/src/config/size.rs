@@ -19,7 +19,7 @@ const UNITS: [(&str, u64); 13] = [
 /// Bytes of `1GiB`, `1.5 GiB`, `512k` (1024s), `64MB` (1000s), `4096`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text);
-    let bad = || format!("{text:?} is no size: write bytes, or a number with KiB, MiB or GiB");
+    let bad = || format!("{text:?} is no size: write bytes, or a number with KiB, MiB, GiB or TiB");
     let unit = unit.to_ascii_lowercase();
     let (_, factor) = UNITS
         .iter()
