@@ -385,7 +385,7 @@ fn run(settings: Settings, daemon: bool, notes: &[String]) -> ExitCode {
     for line in server.banner() {
         tracing::info!("{line}");
     }
-    for note in notes {
+    for note in notes.iter().chain(&too_much(server.shared().settings.memory)) {
         tracing::warn!("{note}");
     }
     let code = match handle_signals(&server, signals) {
@@ -394,6 +394,19 @@ fn run(settings: Settings, daemon: bool, notes: &[String]) -> ExitCode {
     };
     drop(pid_file);
     code
+}
+
+/// A budget beyond what there is cannot be kept: the kernel ends the process before it is reached.
+fn too_much(memory: u64) -> Option<String> {
+    let (there_is, whose) = config::memory_there_is()?;
+    (memory > there_is).then(|| {
+        let mebibytes = |bytes: u64| bytes >> 20;
+        format!(
+            "memory = {} MiB is more than {whose}, {} MiB: the kernel will end this process before the budget is full",
+            mebibytes(memory),
+            mebibytes(there_is)
+        )
+    })
 }
 
 fn serve_until_stopped(server: Server) -> ExitCode {

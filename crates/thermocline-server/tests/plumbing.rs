@@ -789,6 +789,17 @@ fn the_banner_says_what_was_got_in_text_or_json() {
 }
 
 #[test]
+fn a_budget_beyond_what_there_is_is_warned_of() {
+    let port = free_port();
+    let flags = ["--memory", "1TiB", "--memory-max", "1TiB", "--http", "none"];
+    let running = Running::started(serve_command(port, &flags), port);
+    wait_until("it is warned of", || {
+        let text = running.log.text();
+        text.contains("memory = 1048576 MiB is more than")
+    });
+}
+
+#[test]
 fn the_service_manager_is_told() {
     let path = temporary("notify.sock");
     let _old = std::fs::remove_file(&path);

@@ -25,6 +25,17 @@ pub fn default_memory_bytes() -> u64 {
     bytes.max(BYTES_MIN) >> 20 << 20
 }
 
+/// The memory there is for this process, bytes, and whose it is: the control group's limit or all the machine has.
+pub fn memory_there_is() -> Option<(u64, &'static str)> {
+    there_is(Path::new("/"))
+}
+
+fn there_is(root: &Path) -> Option<(u64, &'static str)> {
+    let limit = limit_bytes(root).map(|bytes| (bytes, "the control group's limit"));
+    let total = total_bytes(root).map(|bytes| (bytes, "what the machine has"));
+    limit.into_iter().chain(total).min_by_key(|there| there.0)
+}
+
 /// The tightest limit on the way from our control group to the root, version 2 and version 1.
 fn limit_bytes(root: &Path) -> Option<u64> {
     let groups = memory_groups(root);
@@ -142,6 +153,23 @@ mod tests {
             .collect();
         let group = root.join("sys/fs/cgroup");
         assert_eq!(names, [group.join("a/b"), group.join("a"), group]);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_there_is_is_the_lesser_of_limit_and_machine() {
+        let root = tree(
+            "there-is",
+            &[
+                ("proc/self/cgroup", "0::/a\n"),
+                ("proc/meminfo", "MemTotal: 2000 kB\n"),
+                ("sys/fs/cgroup/a/memory.max", "1000000\n"),
+            ],
+        );
+        let limit = Some((1_000_000, "the control group's limit"));
+        assert_eq!(there_is(&root), limit);
+        fs::write(root.join("sys/fs/cgroup/a/memory.max"), "max\n").unwrap();
+        assert_eq!(there_is(&root), Some((2_048_000, "what the machine has")));
         fs::remove_dir_all(root).unwrap();
     }
 
