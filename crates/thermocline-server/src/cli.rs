@@ -385,7 +385,10 @@ fn run(settings: Settings, daemon: bool, notes: &[String]) -> ExitCode {
     for line in server.banner() {
         tracing::info!("{line}");
     }
-    for note in notes.iter().chain(&too_much(server.shared().settings.memory)) {
+    for note in notes
+        .iter()
+        .chain(&too_much(server.shared().settings.memory))
+    {
         tracing::warn!("{note}");
     }
     let code = match handle_signals(&server, signals) {

@@ -449,7 +449,10 @@ fn an_impossible_budget_is_refused_with_the_minimum() {
         );
     }
     let text = refused(&["serve", "--memory", "64MiB", "--memory-max", "1TiB"]);
-    assert!(text.contains("at least") && text.contains("memory_max"), "{text}");
+    assert!(
+        text.contains("at least") && text.contains("memory_max"),
+        "{text}"
+    );
     let text = refused(&["serve", "--memory", "128MiB", "--item-size-max", "60MiB"]);
     assert!(text.contains("a quarter of memory (128MiB)"), "{text}");
     let text = refused(&["serve", "--memory", "64"]);

@@ -462,6 +462,11 @@ fn big_and_hot_keys_are_listed() {
     );
     let (status, text) = http(admin, "/keys/hot");
     assert!(status == 200 && text.contains("small"), "{text}");
+    for wrong in ["stats hotkeys x", "stats bigkeys -1"] {
+        assert_eq!(client.ask(wrong), "CLIENT_ERROR bad command line format");
+    }
+    assert_eq!(http(admin, "/keys/hot?n=x").0, 400);
+    assert_eq!(http(admin, "/keys/big?n=").0, 400);
 }
 
 #[test]

@@ -40,7 +40,10 @@ where
         _ => {
             return text(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "POST an order; GET shows /lru_gen\n",
+                match drops {
+                    true => "POST the prefix of a group to be dropped; GET /groups shows them\n",
+                    false => "POST an order; GET shows /lru_gen\n",
+                },
             )
         }
     };

@@ -79,8 +79,11 @@ pub fn answer<B>(request: &Request<B>, shared: &Shared) -> Response<Full<Bytes>>
         "/keys/hot" | "/keys/big" if !shared.settings.allow_dump => {
             page(StatusCode::FORBIDDEN, TEXT, "allow_dump is off\n".into())
         }
-        "/keys/hot" => json_page(&hot_keys(shared, count)),
-        "/keys/big" => json_page(&big_keys(shared, count)),
+        "/keys/hot" | "/keys/big" if count.is_none() => {
+            page(StatusCode::BAD_REQUEST, TEXT, "n= wants a number\n".into())
+        }
+        "/keys/hot" => json_page(&hot_keys(shared, count.unwrap_or(KEYS_LISTED))),
+        "/keys/big" => json_page(&big_keys(shared, count.unwrap_or(KEYS_LISTED))),
         _ => page(StatusCode::NOT_FOUND, TEXT, INDEX.into()),
     }
 }
@@ -97,13 +100,14 @@ pub(super) fn json_page(value: &Value) -> Response<Full<Bytes>> {
     page(StatusCode::OK, JSON, format!("{value:#}\n"))
 }
 
-fn count_of(query: Option<&str>) -> usize {
-    query
-        .into_iter()
-        .flat_map(|query| query.split('&'))
-        .find_map(|pair| pair.strip_prefix("n=")?.parse().ok())
-        .unwrap_or(KEYS_LISTED)
-        .clamp(1, KEYS_LISTED_MAX)
+/// `n=` of a query; None: not a number.
+fn count_of(query: Option<&str>) -> Option<usize> {
+    let pairs = query.into_iter().flat_map(|query| query.split('&'));
+    let count = match pairs.filter_map(|pair| pair.strip_prefix("n=")).next() {
+        Some(number) => number.parse().ok()?,
+        None => KEYS_LISTED,
+    };
+    Some(count.clamp(1, KEYS_LISTED_MAX))
 }
 
 /// Numbers as numbers, everything else as text.
@@ -170,9 +174,9 @@ mod tests {
 
     #[test]
     fn the_number_of_keys_is_read_and_bounded() {
-        assert_eq!(count_of(None), KEYS_LISTED);
-        assert_eq!(count_of(Some("a=b&n=7")), 7);
-        assert_eq!(count_of(Some("n=x")), KEYS_LISTED);
-        assert_eq!(count_of(Some("n=99999999")), KEYS_LISTED_MAX);
+        assert_eq!(count_of(None), Some(KEYS_LISTED));
+        assert_eq!(count_of(Some("a=b&n=7")), Some(7));
+        assert_eq!(count_of(Some("n=x")), None);
+        assert_eq!(count_of(Some("n=99999999")), Some(KEYS_LISTED_MAX));
     }
 }

@@ -54,8 +54,14 @@ impl Conversation {
                 talk.listing = Some(Box::new(Listing::connections(shared)));
                 return;
             }
-            Some(b"hotkeys") => stats::hot_keys(&shared, count(argument)),
-            Some(b"bigkeys") => stats::big_keys(&shared, count(argument)),
+            Some(b"hotkeys") => match count(argument) {
+                Some(count) => stats::hot_keys(&shared, count),
+                None => return self.bad_line(),
+            },
+            Some(b"bigkeys") => match count(argument) {
+                Some(count) => stats::big_keys(&shared, count),
+                None => return self.bad_line(),
+            },
             Some(b"extstore") => Vec::new(),
             Some(b"reset") => {
                 shared.reset_stats();
@@ -277,9 +283,11 @@ fn holds_our_class(classes: &[u8]) -> Option<bool> {
     Some(holds)
 }
 
-fn count(argument: Option<&[u8]>) -> usize {
-    let number = argument
-        .and_then(parse_u64)
-        .map_or(KEYS_LISTED, |n| n as usize);
-    number.clamp(1, stats::KEYS_LISTED_MAX)
+/// How many keys are asked for. None: not a number.
+fn count(argument: Option<&[u8]>) -> Option<usize> {
+    let number = match argument {
+        Some(word) => usize::try_from(parse_u64(word)?).unwrap_or(usize::MAX),
+        None => KEYS_LISTED,
+    };
+    Some(number.clamp(1, stats::KEYS_LISTED_MAX))
 }

@@ -21,9 +21,9 @@ pub fn parse_groups(text: &str) -> Result<Vec<Group>, String> {
                     ..Group::new(prefix)
                 })
             }
-            Some((_, share)) if share.trim().parse::<f64>().is_ok() => {
-                Err(format!("{part:?}: did you mean {part}%? A share ends with %"))
-            }
+            Some((_, share)) if share.trim().parse::<f64>().is_ok() => Err(format!(
+                "{part:?}: did you mean {part}%? A share ends with %"
+            )),
             _ => Ok(Group::new(part)),
         })
         .collect()
