@@ -87,6 +87,23 @@ fn exchange(at: &Listen, request: &str) -> io::Result<String> {
 fn ask(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let mut stream = stream.take(ANSWER_BYTES_MAX);
+    // Who answers otherwise, as a memcached port does, may never close: it is not listened to.
+    let mut part = [0; 4096];
+    while speaks_http(&answer) {
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(bytes) => answer.extend_from_slice(&part[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Whether what came so far can be the beginning of an answer.
+fn speaks_http(answer: &[u8]) -> bool {
+    const HEAD: &[u8] = b"HTTP/";
+    let seen = answer.len().min(HEAD.len());
+    answer[..seen] == HEAD[..seen]
 }

@@ -71,6 +71,11 @@ fn without_a_server_the_address_is_named() {
         message.contains("nobody") && message.contains("is a server running"),
         "{message}"
     );
+    // Nor does it wait for a memcached port to close, which never does.
+    let server = common::ours(&[]);
+    let output = wss(&["--http", &format!("127.0.0.1:{}", server.port)]);
+    let message = text(&output.stderr);
+    assert!(message.contains("does not speak HTTP"), "{message}");
     let output = wss(&["--http", "here"]);
     assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
 }
