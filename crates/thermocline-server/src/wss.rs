@@ -9,6 +9,12 @@ use std::fmt::Write;
 const PLOT_WIDTH: usize = 60;
 const PLOT_LINES: usize = 12;
 
+/// By so much the hit ratio of all reads may differ without a word.
+const WORTH_SAYING: f64 = 0.01;
+const WHY_ANOTHER: &str = "\
+A request of this curve is a read that hits, or an item stored under a
+new key: what is stored before anybody asks for it is a miss, and a miss that nobody fills is none.";
+
 /// Asks the server at `at` and renders its curve; `as_json` hands the page through.
 pub fn run(at: &Listen, as_json: bool) -> Result<String, String> {
     let page = admin_client::json(at, "/mrc")?;
@@ -54,6 +60,16 @@ fn text(page: &Value) -> Option<String> {
             error * 100.0
         ),
     );
+    let since_start = number("hit_ratio_since_start");
+    if let (Some(reads), Some(requests)) = (number("reads_hit_ratio"), since_start) {
+        if (reads - requests).abs() > WORTH_SAYING {
+            let percent = reads * 100.0;
+            line(
+                &mut out,
+                format!("Of all reads {percent:.2} % have hit. {WHY_ANOTHER}\n"),
+            );
+        }
+    }
     line(
         &mut out,
         "  memory           hit ratio    against now".into(),

@@ -29,6 +29,9 @@ fn a_server_tells_its_curve_as_table_plot_and_json() {
         "{}",
         text(&empty.stderr)
     );
+    let json = wss(&["--http", admin, "--json"]);
+    let page: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert!(page["points"][4]["hit_ratio"].is_null(), "{page}");
     for key in 0..200 {
         assert_eq!(client.ask(format!("set k{key} 0 0 3\r\nabc")), "STORED");
     }
@@ -41,6 +44,7 @@ fn a_server_tells_its_curve_as_table_plot_and_json() {
     let table = text(&wss(&["--http", admin]).stdout);
     for wanted in [
         "hit ratio 75.00 %",
+        "Of all reads 100.00 % have hit.",
         "64.0 MiB",
         "256.0 MiB",
         "could be given back for one point",

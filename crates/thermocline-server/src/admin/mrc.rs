@@ -9,10 +9,17 @@ const SPARE_POINTS: f64 = 1.0;
 
 /// None where the cache keeps no curve.
 pub fn page(shared: &Shared) -> Option<Value> {
-    shared.cache.miss_ratio_curve().as_ref().map(object)
+    let stats = shared.cache.stats();
+    let reads = stats.hits + stats.misses;
+    let reads_hit = (reads > 0).then(|| stats.hits as f64 / reads as f64);
+    let curve = shared.cache.miss_ratio_curve()?;
+    Some(object(&curve, reads_hit))
 }
 
-fn object(curve: &MissRatioCurve) -> Value {
+/// Ratios are null before there was a request. `reads_hit_ratio` is that of all reads since the start, which is another
+/// one where values are stored before anybody asks, or misses stay unfilled.
+fn object(curve: &MissRatioCurve, reads_hit_ratio: Option<f64>) -> Value {
+    let asked = |ratio: f64| (curve.requests > 0).then_some(ratio);
     let points: Vec<Value> = curve
         .points
         .iter()
@@ -20,9 +27,9 @@ fn object(curve: &MissRatioCurve) -> Value {
             json!({
                 "factor": point.factor,
                 "memory_bytes": point.memory_bytes,
-                "hit_ratio": point.hit_ratio,
-                "miss_ratio": 1.0 - point.hit_ratio,
-                "hit_ratio_since_start": point.hit_ratio_since_start,
+                "hit_ratio": asked(point.hit_ratio),
+                "miss_ratio": asked(1.0 - point.hit_ratio),
+                "hit_ratio_since_start": asked(point.hit_ratio_since_start),
                 "estimate": match point.estimate {
                     Estimate::Miniature => "miniature",
                     Estimate::Lru => "lru",
@@ -32,9 +39,10 @@ fn object(curve: &MissRatioCurve) -> Value {
         .collect();
     json!({
         "memory_bytes": curve.memory_bytes,
-        "hit_ratio": curve.hit_ratio,
-        "hit_ratio_since_start": curve.hit_ratio_since_start,
-        "error": curve.error,
+        "hit_ratio": asked(curve.hit_ratio),
+        "hit_ratio_since_start": asked(curve.hit_ratio_since_start),
+        "reads_hit_ratio": reads_hit_ratio,
+        "error": asked(curve.error),
         "requests": curve.requests,
         "one_key_in": curve.sampling,
         "curve_bytes": curve.bytes,
