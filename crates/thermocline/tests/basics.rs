@@ -325,3 +325,13 @@ fn the_least_that_is_named_is_enough() {
     config.memory = least.split(' ').next().unwrap().parse().expect("bytes");
     assert!(Cache::new(config).is_ok(), "{text}");
 }
+
+#[test]
+fn a_removal_whose_test_panics_says_so() {
+    let cache = cache();
+    cache.set(b"k", b"v").unwrap();
+    let removal = cache.remove_if(|_, _, _| panic!("of the test")).unwrap();
+    let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| removal.join()));
+    assert!(joined.is_err());
+    assert!(cache.contains(b"k"));
+}

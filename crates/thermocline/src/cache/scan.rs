@@ -205,6 +205,7 @@ impl Iterator for Keys {
 }
 
 /// A removal under way in a thread of its own. Dropped, it stops at its next step.
+#[must_use = "dropped, a removal stops at its next step: keep it, or join it"]
 pub struct Removal {
     removed: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -217,10 +218,11 @@ impl Removal {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Waits for the end; how many items were removed.
+    /// Waits for the end; how many items were removed. If the test panicked the removal ended there, and the panic
+    /// goes on here.
     pub fn join(mut self) -> u64 {
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
         }
         self.removed()
     }
@@ -259,6 +261,16 @@ impl Cache {
 
     /// Removes every item for which `test` says so, in a thread of its own. An item overwritten meanwhile is
     /// tested again. The test sees a copy of the value only if it asks for it.
+    ///
+    /// ```
+    /// # use thermocline::{Cache, Config};
+    /// # let cache = Cache::new(Config::new(16 << 20))?;
+    /// cache.set(b"old 1", b"x")?;
+    /// cache.set(b"new 1", b"x")?;
+    /// let removal = cache.remove_if(|key, _, _| key.starts_with(b"old "))?;
+    /// assert_eq!(removal.join(), 1);
+    /// # Ok::<(), thermocline::Error>(())
+    /// ```
     pub fn remove_if(
         &self,
         test: impl Fn(&[u8], &Meta, &dyn Fn() -> Option<Guard>) -> bool + Send + 'static,
