@@ -110,7 +110,10 @@ impl Cache {
             Error::Io(io::Error::new(error.kind(), text))
         };
         let file = File::open(path).map_err(named)?;
-        self.load_from(file)
+        self.load_from(file).map_err(|error| match error {
+            Error::Io(error) => named(error),
+            other => other,
+        })
     }
 
     /// Reads what `save_to` wrote. Buffers for itself.

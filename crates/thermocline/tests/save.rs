@@ -310,6 +310,8 @@ fn files_of_others_are_refused_with_a_reason() {
     assert!(text(&bytes).contains("version 200"));
     let missing = cache().load("/nonexistent/cache.save").unwrap_err();
     assert!(missing.to_string().contains("/nonexistent/cache.save"));
+    let folder = cache().load("/proc/self").unwrap_err();
+    assert!(folder.to_string().contains("cannot load /proc/self: "));
 }
 
 #[test]
