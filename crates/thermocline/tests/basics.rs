@@ -335,3 +335,18 @@ fn a_removal_whose_test_panics_says_so() {
     assert!(joined.is_err());
     assert!(cache.contains(b"k"));
 }
+
+#[test]
+fn many_values_come_in_the_order_of_their_keys() {
+    let cache = cache();
+    let sizes = [0, 10, 5_000, 300_000];
+    let name = |n: usize| format!("key {n}").into_bytes();
+    for n in (0..200).filter(|n| n % 3 != 0) {
+        cache.set(&name(n), &vec![n as u8; sizes[n % 4]]).unwrap();
+    }
+    let names: Vec<Vec<u8>> = (0..200).chain([1, 1]).map(name).collect();
+    let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let one_by_one: Vec<_> = keys.iter().map(|key| value(&cache, key)).collect();
+    assert_eq!(cache.get_all(&keys), one_by_one);
+    assert!(cache.get_all(&[]).is_empty());
+}

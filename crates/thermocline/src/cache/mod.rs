@@ -9,6 +9,7 @@ mod groups;
 mod large;
 mod lease;
 mod lru_gen;
+mod many;
 mod observe;
 mod options;
 mod pages;
