@@ -67,6 +67,10 @@ counters! {
     ReclaimStalled,
     /// Reads that had to start again because a writer raced.
     ReadRetries,
+    /// Reads that found an item whose time was over.
+    ReadsExpired,
+    /// Reads that found an item that a flush or a drop had hidden.
+    ReadsFlushed,
     /// Records walked by reclaim.
     Scanned,
 }

@@ -52,6 +52,22 @@ fn gone_at_the_very_millisecond_and_not_before() {
 }
 
 #[test]
+fn reads_that_came_too_late_are_counted_apart() {
+    let (cache, clock) = timed(32 << 20, |config| config.background = false);
+    for key in [b"a", b"b", b"c"] {
+        cache.set_with(key, b"v", &at(1000)).unwrap();
+    }
+    cache.set(b"d", b"v").unwrap();
+    clock.advance_ms(1000);
+    assert!(cache.get(b"a").is_none() && cache.get_all(&[b"b"])[0].is_none());
+    cache.flush();
+    assert!(cache.get(b"d").is_none() && cache.get(b"never").is_none());
+    let stats = cache.stats();
+    assert_eq!((stats.reads_expired, stats.reads_flushed), (2, 1));
+    assert_eq!(stats.misses, 4);
+}
+
+#[test]
 fn the_background_thread_reclaims_expired_items_in_a_quiet_cache() {
     let (cache, clock) = timed(32 << 20, |_| ());
     let value = [7u8; 1000];

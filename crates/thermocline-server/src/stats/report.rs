@@ -85,8 +85,14 @@ fn commands(lines: &mut Lines, shared: &Shared) {
         ("cmd_meta", totals.cmd_meta),
         ("get_hits", totals.get_hits),
         ("get_misses", totals.get_misses),
-        ("get_expired", stats.expired.saturating_sub(before.expired)),
-        ("get_flushed", 0),
+        (
+            "get_expired",
+            stats.reads_expired.saturating_sub(before.reads_expired),
+        ),
+        (
+            "get_flushed",
+            stats.reads_flushed.saturating_sub(before.reads_flushed),
+        ),
         ("delete_misses", totals.delete_misses),
         ("delete_hits", totals.delete_hits),
         ("incr_misses", totals.incr_misses),

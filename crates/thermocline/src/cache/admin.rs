@@ -18,6 +18,11 @@ pub struct Stats {
     pub hits: u64,
     /// See `hits`.
     pub misses: u64,
+    /// Of the misses, reads that found an item whose time was over, and one that a flush or a drop had hidden: not yet
+    /// reclaimed.
+    pub reads_expired: u64,
+    /// See `reads_expired`.
+    pub reads_flushed: u64,
     /// Items stored under a key that had none.
     pub inserts: u64,
     /// Items that replaced another at a new place.
@@ -243,6 +248,8 @@ impl Cache {
             items: store.index.items(),
             hits: sum(Counter::Hits),
             misses: sum(Counter::Misses),
+            reads_expired: sum(Counter::ReadsExpired),
+            reads_flushed: sum(Counter::ReadsFlushed),
             inserts: sum(Counter::Inserts),
             replaced: sum(Counter::Replaced),
             overwritten_in_place: sum(Counter::EqualSizeInPlace) + sum(Counter::OtherInPlace),

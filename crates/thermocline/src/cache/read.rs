@@ -369,7 +369,16 @@ impl Inner {
         };
         if store.is_gone(place, &seen.fields) {
             return match seen.header.still(seen.item.header_after_copy()) {
-                true => self.missed(&pin, key, want, Try::Over(place)),
+                true => {
+                    if want.count {
+                        let why = match store.is_flushed(place) {
+                            true => Counter::ReadsFlushed,
+                            false => Counter::ReadsExpired,
+                        };
+                        store.counters.one(&pin, why);
+                    }
+                    self.missed(&pin, key, want, Try::Over(place))
+                }
                 false => Try::Again,
             };
         }
