@@ -29,45 +29,115 @@ pub struct Start {
     pub notes: Vec<String>,
 }
 
-/// (short, long, takes a value). Short and long forms mean the same.
-const FLAGS: &[(char, &str, bool)] = &[
-    ('p', "port", true),
-    ('U', "udp-port", true),
-    ('s', "unix-socket", true),
-    ('a', "unix-mask", true),
-    ('A', "enable-shutdown", false),
-    ('l', "listen", true),
-    ('d', "daemon", false),
-    ('r', "enable-coredumps", false),
-    ('u', "user", true),
-    ('m', "memory-limit", true),
-    ('M', "disable-evictions", false),
-    ('c', "conn-limit", true),
-    ('k', "lock-memory", false),
-    ('v', "verbose", false),
-    ('h', "help", false),
-    ('i', "license", false),
-    ('V', "version", false),
-    ('P', "pidfile", true),
-    ('f', "slab-growth-factor", true),
-    ('n', "slab-min-size", true),
-    ('L', "enable-largepages", false),
-    ('D', "delimiter", true),
-    ('t', "threads", true),
-    ('R', "max-reqs-per-event", true),
-    ('C', "disable-cas", false),
-    ('b', "listen-backlog", true),
-    ('B', "protocol", true),
-    ('I', "max-item-size", true),
-    ('S', "enable-sasl", false),
-    ('F', "disable-flush-all", false),
-    ('X', "disable-dumping", false),
-    ('W', "disable-watch", false),
-    ('Y', "auth-file", true),
-    ('e', "memory-file", true),
-    ('Z', "enable-ssl", false),
-    ('o', "extended", true),
-    ('N', "napi-ids", true),
+/// (short, long, takes a value, what it does here). Short and long forms mean the same.
+const FLAGS: &[(char, &str, bool, &str)] = &[
+    ('p', "port", true, "TCP port; 0: no TCP at all"),
+    ('U', "udp-port", true, "accepted; UDP is not served"),
+    (
+        's',
+        "unix-socket",
+        true,
+        "unix socket, instead of the network",
+    ),
+    (
+        'a',
+        "unix-mask",
+        true,
+        "the unix socket's access mode, octal (700)",
+    ),
+    ('A', "enable-shutdown", false, "take shutdown from clients"),
+    (
+        'l',
+        "listen",
+        true,
+        "addresses to listen on, separated by commas; all when left out",
+    ),
+    ('d', "daemon", false, "run in the background"),
+    ('r', "enable-coredumps", false, "accepted"),
+    (
+        'u',
+        "user",
+        true,
+        "whom to become after binding, when started as root",
+    ),
+    (
+        'm',
+        "memory-limit",
+        true,
+        "MiB of memory of the whole process (64 at least)",
+    ),
+    (
+        'M',
+        "disable-evictions",
+        false,
+        "refuse what does not fit; evict nothing",
+    ),
+    ('c', "conn-limit", true, "connections at one time (1024)"),
+    ('k', "lock-memory", false, "accepted"),
+    ('v', "verbose", false, "log events; twice: everything"),
+    ('h', "help", false, "this"),
+    ('i', "license", false, "the licence"),
+    ('V', "version", false, "the version"),
+    ('P', "pidfile", true, "file for the process id"),
+    (
+        'f',
+        "slab-growth-factor",
+        true,
+        "accepted; there are no slab classes",
+    ),
+    (
+        'n',
+        "slab-min-size",
+        true,
+        "accepted; there are no slab classes",
+    ),
+    (
+        'L',
+        "enable-largepages",
+        false,
+        "accepted; huge pages are asked for anyway",
+    ),
+    (
+        'D',
+        "delimiter",
+        true,
+        "what ends a key's prefix; counts by prefix from the start",
+    ),
+    ('t', "threads", true, "event loops (4)"),
+    (
+        'R',
+        "max-reqs-per-event",
+        true,
+        "requests of one connection before others have their turn (20)",
+    ),
+    ('C', "disable-cas", false, "accepted; tokens always exist"),
+    (
+        'b',
+        "listen-backlog",
+        true,
+        "connections the kernel queues (1024)",
+    ),
+    ('B', "protocol", true, "ascii or auto; binary is not served"),
+    (
+        'I',
+        "max-item-size",
+        true,
+        "largest item (1m), at most a quarter of -m",
+    ),
+    ('S', "enable-sasl", false, "refused"),
+    ('F', "disable-flush-all", false, "forbid flush_all"),
+    ('X', "disable-dumping", false, "forbid listings of keys"),
+    ('W', "disable-watch", false, "forbid watch"),
+    (
+        'Y',
+        "auth-file",
+        true,
+        "file of lines user:password; SIGHUP reads it again",
+    ),
+    ('e', "memory-file", true, "refused"),
+    ('Z', "enable-ssl", false, "refused"),
+    ('o', "extended", true, "sub-options, see below"),
+    ('N', "napi-ids", true, "accepted"),
 ];
 
 /// What `-h` prints: memcached's test suite reads from it what is supported.
@@ -76,7 +146,7 @@ pub fn help() -> String {
         "thermocline {} (memcached's flags)\n",
         env!("CARGO_PKG_VERSION")
     );
-    for (short, long, value) in FLAGS {
+    for (short, long, value, does) in FLAGS {
         if matches!(
             long,
             &"enable-sasl" | &"memory-file" | &"enable-ssl" | &"napi-ids"
@@ -88,7 +158,7 @@ pub fn help() -> String {
         } else {
             format!("--{long}")
         };
-        text.push_str(&format!("-{short}, {name}\n"));
+        text.push_str(&format!("-{short}, {name:<28} {does}\n"));
     }
     text.push_str(
         "   - maxconns_fast, idle_timeout, read_buf_mem_limit and hot_keys are kept with -o,\n",
@@ -175,7 +245,7 @@ impl Dialect {
                 Some((name, value)) => (name, Some(value.to_string())),
                 None => (long, None),
             };
-            let Some(flag) = FLAGS.iter().find(|(_, long, _)| *long == name) else {
+            let Some(flag) = FLAGS.iter().find(|(_, long, ..)| *long == name) else {
                 return Err(unknown(arg, name));
             };
             return self.flag(flag, value, next);
@@ -205,7 +275,7 @@ impl Dialect {
 
     fn flag(
         &mut self,
-        (short, long, takes): &(char, &str, bool),
+        (short, long, takes, _): &(char, &str, bool, &str),
         value: Option<String>,
         next: &mut dyn FnMut() -> Option<String>,
     ) -> Result<Option<Outcome>, ConfigError> {
@@ -449,7 +519,7 @@ pub fn is_our_name(argv0: &str) -> bool {
 }
 
 fn unknown(arg: &str, name: &str) -> ConfigError {
-    let hint = nearest(name, FLAGS.iter().map(|(_, long, _)| *long)).map_or_else(
+    let hint = nearest(name, FLAGS.iter().map(|(_, long, ..)| *long)).map_or_else(
         || "`thermocline memcached -h` lists them".into(),
         |near| format!("did you mean --{near}?"),
     );
@@ -487,6 +557,18 @@ mod tests {
         assert_eq!(settings.idle_timeout_s, 3);
         assert_eq!(settings.log_level, tracing::Level::DEBUG);
         assert_eq!(start.notes, ["-o modern is accepted and ignored"]);
+    }
+
+    #[test]
+    fn help_says_what_each_flag_does() {
+        let text = help();
+        assert!(text
+            .lines()
+            .any(|line| line.starts_with("-m, --memory-limit=<value> ")
+                && line.contains("whole process")));
+        for line in text.lines().filter(|line| line.starts_with('-')) {
+            assert!(line.split_whitespace().count() > 2, "{line}");
+        }
     }
 
     #[test]
