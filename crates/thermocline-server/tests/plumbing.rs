@@ -514,6 +514,7 @@ fn the_admin_door_answers() {
         status == 200 && text.contains("\"curr_items\": 1") && text.contains("\"buffer_pool\""),
         "{text}"
     );
+    assert!(text.contains("\"cache_items\": 1,"), "a count: {text}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::pages;
 use crate::shared::Shared;
-use crate::stats::{rusage_seconds, tiers};
-use serde_json::{json, Map, Value};
+use crate::stats::{json_number, rusage_seconds, tiers};
+use serde_json::{Map, Value};
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use thermocline::Stats;
@@ -512,7 +512,7 @@ pub fn cache_object(shared: &Shared) -> Value {
     let rows = cache(shared);
     let entries: Map<String, Value> = rows
         .into_iter()
-        .map(|(name, _, _, value)| (name.to_string(), json!(value)))
+        .map(|(name, _, _, value)| (name.to_string(), json_number(value)))
         .collect();
     Value::Object(entries)
 }

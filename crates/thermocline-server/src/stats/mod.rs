@@ -16,3 +16,13 @@ pub use report::{
 
 /// Keys one listing of hot or big keys shows at most.
 pub const KEYS_LISTED_MAX: usize = 1000;
+
+/// A figure as JSON has it: counts and bytes without a fraction.
+pub fn json_number(value: f64) -> serde_json::Value {
+    /// Beyond this not every whole number is an f64.
+    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+    match value.fract() == 0.0 && (0.0..WHOLE_MAX).contains(&value) {
+        true => serde_json::json!(value as u64),
+        false => serde_json::json!(value),
+    }
+}

@@ -160,7 +160,7 @@ pub fn rows(tiers: &Tiers) -> Vec<Row> {
 pub fn object(tiers: &Tiers) -> Value {
     let mut map: Map<String, Value> = rows(tiers)
         .into_iter()
-        .map(|row| (row.name.to_string(), json!(row.value)))
+        .map(|row| (row.name.to_string(), super::json_number(row.value)))
         .collect();
     map.insert("mode".into(), json!(mode_name(tiers.mode)));
     map.insert("filtered".into(), json!(tiers.filtered));
