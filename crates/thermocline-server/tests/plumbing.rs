@@ -377,6 +377,8 @@ fn the_names_exporters_read_are_there() {
         );
     }
     let connections = client.stats("conns");
+    let listener = format!("tcp:127.0.0.1:{}", server.port);
+    assert_eq!(connections[0], ("l0:addr".into(), listener));
     assert!(connections.iter().any(|(_, value)| value == "conn_read"));
     assert!(connections
         .iter()

@@ -402,7 +402,11 @@ pub fn listeners(shared: &Shared) -> Lines {
     let now_s = shared.seconds();
     let mut lines = Lines::new();
     for (number, place) in shared.places.iter().enumerate() {
-        line(&mut lines, &format!("l{number}:addr"), place);
+        let address = match place.starts_with("unix:") {
+            true => place.clone(),
+            false => format!("tcp:{place}"),
+        };
+        line(&mut lines, &format!("l{number}:addr"), address);
         line(&mut lines, &format!("l{number}:state"), "conn_listening");
         line(&mut lines, &format!("l{number}:secs_since_last_cmd"), now_s);
     }
