@@ -57,12 +57,13 @@ impl Reader {
         }
     }
 
-    /// Tries every pattern on the line; the last line that matches counts.
+    /// Tries every pattern on the line without its end; the last line that matches counts.
     fn look(&mut self) {
         let line = String::from_utf8_lossy(&self.line);
+        let line = line.trim_end_matches(['\r', '\n']);
         for (name, pattern) in &self.patterns {
             let number = pattern
-                .captures(&line)
+                .captures(line)
                 .and_then(|captures| captures.get(1))
                 .and_then(|group| group.as_str().replace(',', "").parse::<f64>().ok())
                 .filter(|number| number.is_finite());
@@ -130,6 +131,11 @@ mod tests {
             1234.5
         );
         assert!(read(&["x=,\n"], "x=([0-9,.]+)").is_err());
+        assert_eq!(
+            read(&["x=5\r\nx=6 y\n"], "^x=([0-9]+)$").unwrap().metrics["x"],
+            5.0,
+            "a line ends before its end of line"
+        );
     }
 
     #[test]
