@@ -5,7 +5,7 @@
 //! - `cells`, `figures`: points gathered by arm and setting; numbers with their units
 //! - `analysis`, `checks`: verdicts, and whether the campaign deserves them
 //! - `document`, `compose`: the report as blocks; `terminal`, `markdown`, `html`: the blocks in three dresses
-//! - `plot`: the blocks that are pictures
+//! - `plot`: the blocks that are pictures; `svg`: one of them as a file of its own
 //!
 //! What must hold: points that failed, were refused or did not complete are listed and never averaged; one run an
 //! arm leads to no conclusion; a report is a pure function of the points file.
@@ -22,6 +22,7 @@ mod pictures;
 mod plan;
 mod plot;
 mod sheet;
+mod svg;
 mod terminal;
 mod verbs;
 

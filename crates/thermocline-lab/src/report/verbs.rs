@@ -7,7 +7,7 @@ use super::compose::{document, Parts};
 use super::document::Document;
 use super::pictures::pictures;
 use super::plan::{Compare, Plan};
-use super::{html, markdown, terminal};
+use super::{html, markdown, svg, terminal};
 use crate::diff;
 use crate::point::{Results, POINTS_FILE};
 use anyhow::{bail, Context, Result};
@@ -21,8 +21,11 @@ pub struct ReportOptions {
     /// Write report.md and report.html here instead
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write each picture as an SVG file of its own, for a page of documentation
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
     /// Print only, write nothing
-    #[arg(long, conflicts_with = "out")]
+    #[arg(long, conflicts_with_all = ["out", "pictures"])]
     print: bool,
 }
 
@@ -53,6 +56,10 @@ pub fn report(options: &ReportOptions) -> Result<String> {
         };
         let written = write(&document, options.out.as_deref().unwrap_or(&beside))?;
         out += &format!("\nwritten: {written}\n");
+    }
+    if let Some(directory) = &options.pictures {
+        let written = write_files(directory, svg::files(&document))?;
+        out += &format!("pictures: {written}\n");
     }
     Ok(out)
 }
@@ -101,14 +108,20 @@ fn read(path: &Path) -> Result<Results> {
 }
 
 fn write(document: &Document, directory: &Path) -> Result<String> {
+    let files = vec![
+        ("report.md".to_string(), markdown::render(document)),
+        ("report.html".to_string(), html::render(document)),
+    ];
+    write_files(directory, files)
+}
+
+/// Their paths.
+fn write_files(directory: &Path, files: Vec<(String, String)>) -> Result<String> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
     let mut written = Vec::new();
-    for (file, text) in [
-        ("report.md", markdown::render(document)),
-        ("report.html", html::render(document)),
-    ] {
-        let path = directory.join(file);
+    for (file, text) in files {
+        let path = directory.join(&file);
         // Beside and renamed: a full disk leaves the old report, not half a new one.
         let partial = directory.join(format!(".{file}.partial"));
         std::fs::write(&partial, text)
