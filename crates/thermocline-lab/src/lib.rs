@@ -10,8 +10,8 @@
 //! - `experiment`: one question as a file; `run`: its points taken and written; `point`: the schema of results.
 //! - `knob`: the machine's settings, changed, read back and put back; `environment`: what a point was measured on.
 //! - `machine_hooks`: both around a point; `restore`, `with`: both by hand.
-//! - `memory_read`: what a random read of a mapped file costs; `neighbour`: who lives when memory is short; `restart`: how
-//!   long a stopped server takes to be back.
+//! - `memory_read`: what a random read of a mapped file costs; `page_gets`: what a get does, by kind of page; `neighbour`:
+//!   who lives when memory is short; `restart`: how long a stopped server takes to be back.
 //! - `root`: where the kernel's files are looked for.
 //! - `stats`: pure functions from runs to verdicts; `report`: verdicts, tables and plots of a campaign; `ttest`: of an R script.
 //! - `diff`: what differs between the machines of two results; `export`: an experiment taken to another machine.
@@ -39,6 +39,7 @@ pub mod nearest;
 pub mod neighbour;
 pub mod ohc;
 pub mod pace;
+pub mod page_gets;
 pub mod point;
 pub mod replay;
 pub mod report;

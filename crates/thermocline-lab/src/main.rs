@@ -12,6 +12,7 @@ use thermocline_lab::load::{self, LoadOptions};
 use thermocline_lab::machine_hooks::MachineHooks;
 use thermocline_lab::memory_read::{self, MemoryReadOptions};
 use thermocline_lab::neighbour::{self, NeighbourOptions};
+use thermocline_lab::page_gets::{self, PageGetsOptions};
 use thermocline_lab::replay;
 use thermocline_lab::report::{self, CompareOptions, Report, ReportOptions};
 use thermocline_lab::restart::{self, RestartOptions};
@@ -39,6 +40,7 @@ enum Verb {
     #[command(subcommand)]
     Bench(Bench),
     MemoryRead(MemoryReadOptions),
+    PageGets(PageGetsOptions),
     Neighbour(NeighbourOptions),
     Restart(RestartOptions),
     Report(ReportOptions),
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Verb::Engines(options) => engines::run(&options).and_then(|r| print(&r, options.json)),
         Verb::Bench(bench) => bench.run().and_then(|report| print(&report, bench.json())),
         Verb::MemoryRead(options) => memory_read::run(&options).map(|()| 0),
+        Verb::PageGets(options) => page_gets::run(&options).map(|()| 0),
         Verb::Neighbour(options) => neighbour::run(&options).map(|()| 0),
         Verb::Restart(options) => restart::run(&options).map(|()| 0),
         Verb::Report(options) => report::report(&options).map(show),
