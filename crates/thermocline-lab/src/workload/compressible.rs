@@ -4,6 +4,7 @@
 
 use super::Random;
 use anyhow::{bail, Result};
+use std::sync::Arc;
 
 /// Repetition goes on within stretches of so many bytes.
 const STRETCH: usize = 64;
@@ -12,42 +13,45 @@ const MEASURED_BYTES_MAX: usize = 1 << 20;
 /// How close to the wanted ratio a search comes, relative, before it stops.
 const CLOSE: f64 = 0.005;
 
-/// Values made once and taken again and again: a value costs a slice, not its drawing.
+/// Values made once and taken again and again: a value costs a reference, not its drawing.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    values: Vec<Arc<[u8]>>,
 }
 
 impl Pool {
     /// Up to `count` values that `make` appends, fewer if they pass `bytes_max`, but one at least.
     pub fn new(count: usize, bytes_max: usize, mut make: impl FnMut(&mut Vec<u8>)) -> Self {
         let mut pool = Pool::default();
-        while pool.ends.len() < count.max(1) && pool.bytes.len() < bytes_max.max(1) {
-            make(&mut pool.bytes);
-            pool.ends.push(pool.bytes.len());
+        let (mut value, mut bytes) = (Vec::new(), 0);
+        while pool.values.len() < count.max(1) && bytes < bytes_max.max(1) {
+            value.clear();
+            make(&mut value);
+            bytes += value.len();
+            pool.values.push(value.as_slice().into());
         }
         pool
     }
 
     #[inline]
-    pub fn pick(&self, random: &mut Random) -> &[u8] {
-        self.value(random.below(self.ends.len() as u64) as usize)
+    pub fn pick(&self, random: &mut Random) -> &Arc<[u8]> {
+        self.value(random.below(self.values.len() as u64) as usize)
     }
 
+    /// The value at this place, from 0 on.
     #[inline]
-    pub fn value(&self, index: usize) -> &[u8] {
-        let from = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.bytes[from..self.ends[index]]
+    pub fn value(&self, index: usize) -> &Arc<[u8]> {
+        &self.values[index]
     }
 
     pub fn values(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.ends.len()).map(|index| self.value(index))
+        self.values.iter().map(|value| &**value)
     }
 
     /// Mean length, bytes.
     pub fn mean_bytes(&self) -> f64 {
-        self.bytes.len() as f64 / self.ends.len().max(1) as f64
+        let bytes: usize = self.values().map(<[u8]>::len).sum();
+        bytes as f64 / self.values.len().max(1) as f64
     }
 
     pub fn max_bytes(&self) -> usize {

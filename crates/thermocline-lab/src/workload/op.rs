@@ -96,11 +96,25 @@ pub struct Batch {
     pub ops: Vec<Op>,
     keys: Vec<u8>,
     key_ends: Vec<u32>,
-    values: Vec<u8>,
     /// Empty while no operation brought a value of its own.
-    value_ends: Vec<u32>,
+    brought: Vec<Brought>,
+    values: Vec<u8>,
+    lent: Vec<Arc<[u8]>>,
     /// What values are cut from that no operation brought.
     filler: Option<Arc<[u8]>>,
+}
+
+/// Where the value lies that an operation brought.
+#[derive(Clone, Copy, Debug)]
+enum Brought {
+    Nothing,
+    /// A piece of the batch's `values`.
+    Written {
+        from: u32,
+        to: u32,
+    },
+    /// The one at this place of `lent`.
+    Lent(u32),
 }
 
 impl Batch {
@@ -117,8 +131,9 @@ impl Batch {
         self.ops.clear();
         self.keys.clear();
         self.key_ends.clear();
+        self.brought.clear();
         self.values.clear();
-        self.value_ends.clear();
+        self.lent.clear();
     }
 
     #[inline]
@@ -131,30 +146,28 @@ impl Batch {
     /// front.
     #[inline]
     pub fn value(&self, index: usize) -> Option<&[u8]> {
-        let op = &self.ops[index];
-        if !self.value_ends.is_empty() && (op.kind != Kind::Read || self.has_own_value(index)) {
-            return Some(span(&self.values, &self.value_ends, index));
-        }
-        self.filler.as_ref()?.get(..op.value_bytes as usize)
+        self.own_value(index).or_else(|| {
+            let value_bytes = self.ops[index].value_bytes as usize;
+            self.filler.as_ref()?.get(..value_bytes)
+        })
     }
 
     /// The value that a hit of this read must have, where the workload knows.
     #[inline]
     pub fn expected(&self, index: usize) -> Option<&[u8]> {
-        (self.ops[index].kind == Kind::Read
-            && !self.value_ends.is_empty()
-            && self.has_own_value(index))
-        .then(|| span(&self.values, &self.value_ends, index))
+        match self.ops[index].kind {
+            Kind::Read => self.own_value(index),
+            _ => None,
+        }
     }
 
     #[inline]
-    fn has_own_value(&self, index: usize) -> bool {
-        let from = if index == 0 {
-            0
-        } else {
-            self.value_ends[index - 1]
-        };
-        self.value_ends[index] > from
+    fn own_value(&self, index: usize) -> Option<&[u8]> {
+        match *self.brought.get(index)? {
+            Brought::Nothing => None,
+            Brought::Written { from, to } => Some(&self.values[from as usize..to as usize]),
+            Brought::Lent(at) => Some(&self.lent[at as usize]),
+        }
     }
 
     /// From now on, values that no operation brings are the first bytes of `filler`: for values too large to be
@@ -175,23 +188,53 @@ impl Batch {
         let at = self.keys.len();
         self.keys.resize(at + key_bytes, 0);
         key(&mut self.keys[at..]);
+        self.pushed(op)
+    }
+
+    /// Adds an operation with this key; returns its index.
+    #[inline]
+    pub fn push_keyed(&mut self, op: Op, key: &[u8]) -> usize {
+        self.keys.extend_from_slice(key);
+        self.pushed(op)
+    }
+
+    /// The operation whose key has just been appended.
+    #[inline]
+    fn pushed(&mut self, op: Op) -> usize {
         self.key_ends.push(self.keys.len() as u32);
-        if !self.value_ends.is_empty() {
-            self.value_ends.push(self.values.len() as u32);
+        if !self.brought.is_empty() {
+            self.brought.push(Brought::Nothing);
         }
         self.ops.push(op);
         self.ops.len() - 1
     }
 
-    /// Gives the last operation a value: `value` appends its bytes. `value_bytes` follows.
-    pub fn push_value(&mut self, value: impl FnOnce(&mut Vec<u8>)) {
-        let before = self.values.len();
-        value(&mut self.values);
-        let end = self.values.len() as u32;
-        self.value_ends.resize(self.ops.len(), before as u32);
-        if let (Some(last), Some(op)) = (self.value_ends.last_mut(), self.ops.last_mut()) {
-            *last = end;
-            op.value_bytes = (end as usize - before) as u32;
+    /// Gives the last operation a value: `value` gets the key and appends the value's bytes. `value_bytes` follows.
+    pub fn push_value(&mut self, value: impl FnOnce(&[u8], &mut Vec<u8>)) {
+        let from = self.values.len() as u32;
+        let key = match self.ops.len() {
+            0 => &[][..],
+            some => span(&self.keys, &self.key_ends, some - 1),
+        };
+        value(key, &mut self.values);
+        let to = self.values.len() as u32;
+        self.bring(Brought::Written { from, to }, to - from);
+    }
+
+    /// The same with a value that is shared: it costs a count, however long it is.
+    #[inline]
+    pub fn lend_value(&mut self, value: &Arc<[u8]>) {
+        let at = self.lent.len() as u32;
+        self.lent.push(value.clone());
+        self.bring(Brought::Lent(at), value.len() as u32);
+    }
+
+    #[inline]
+    fn bring(&mut self, brought: Brought, value_bytes: u32) {
+        self.brought.resize(self.ops.len(), Brought::Nothing);
+        if let (Some(last), Some(op)) = (self.brought.last_mut(), self.ops.last_mut()) {
+            *last = brought;
+            op.value_bytes = value_bytes;
         }
     }
 }
@@ -253,16 +296,23 @@ mod tests {
             assert_eq!(put(&mut batch, Kind::Write, 2, b""), 1);
             assert_eq!(batch.value(1), None, "round {round}");
             put(&mut batch, Kind::Insert, 3, b"three");
-            batch.push_value(|out| out.extend_from_slice(b"value"));
+            batch.push_value(|_, out| out.extend_from_slice(b"value"));
             put(&mut batch, Kind::Read, 4, b"4");
             put(&mut batch, Kind::Update, 5, b"5");
-            batch.push_value(|out| out.extend_from_slice(b"v5"));
+            batch.push_value(|key, out| out.extend_from_slice(&[b"v", key].concat()));
+            put(&mut batch, Kind::Update, 6, b"6");
+            batch.lend_value(&Arc::from(&b"lent"[..]));
+            put(&mut batch, Kind::Insert, 7, b"7");
+            batch.push_value(|_, _| ());
             let keys: Vec<&[u8]> = (0..batch.len()).map(|i| batch.key(i)).collect();
-            assert_eq!(keys, [&b"one"[..], b"", b"three", b"4", b"5"]);
+            assert_eq!(keys, [&b"one"[..], b"", b"three", b"4", b"5", b"6", b"7"]);
             assert_eq!(batch.value(0), None);
             assert_eq!(batch.value(2), Some(&b"value"[..]));
             assert_eq!(batch.value(3), None);
             assert_eq!(batch.value(4), Some(&b"v5"[..]));
+            assert_eq!(batch.value(5), Some(&b"lent"[..]));
+            assert_eq!(batch.value(6), Some(&b""[..]), "empty is a value");
+            assert_eq!(batch.ops[5].value_bytes, 4);
             assert_eq!((batch.ops[2].value_bytes, batch.ops[3].value_bytes), (5, 7));
         }
     }
@@ -284,7 +334,7 @@ mod tests {
         );
         assert_eq!(batch.value(2), None, "longer than the filler");
         put(&mut batch, Kind::Read, 0);
-        batch.push_value(|out| out.extend_from_slice(b"own"));
+        batch.push_value(|_, out| out.extend_from_slice(b"own"));
         assert_eq!(batch.expected(3), Some(&b"own"[..]));
         assert_eq!(batch.value(3), Some(&b"own"[..]));
         assert_eq!(

@@ -58,7 +58,7 @@ impl RetryingWorker<'_> {
             let key = batch.key(index);
             part.push(batch.ops[index], key.len(), |out| out.copy_from_slice(key));
             if let Some(value) = batch.value(index) {
-                part.push_value(|out| out.extend_from_slice(value));
+                part.push_value(|_, out| out.extend_from_slice(value));
             }
         }
         let mut second = Outcomes::new(outcomes.zero);
@@ -114,7 +114,7 @@ mod tests {
         };
         let mut batch = Batch::default();
         batch.push(Op::new(Kind::Insert, 1, 5), 1, |key| key.fill(b'k'));
-        batch.push_value(|out| out.extend_from_slice(b"value"));
+        batch.push_value(|_, out| out.extend_from_slice(b"value"));
         let mut outcomes = Outcomes::new(Instant::now());
         outcomes.reset(1);
         worker.apply(&batch, &mut outcomes).unwrap();

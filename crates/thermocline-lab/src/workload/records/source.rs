@@ -84,6 +84,10 @@ impl Values {
 
     /// The value of key number `id`.
     pub fn of_key(&self, id: u64) -> &[u8] {
+        self.lent_of_key(id)
+    }
+
+    fn lent_of_key(&self, id: u64) -> &Arc<[u8]> {
         self.pool.value((id % self.count) as usize)
     }
 
@@ -255,7 +259,7 @@ impl Workload for Records {
 
 fn push(batch: &mut Batch, values: &Values, kind: Kind, id: u64) {
     batch.push(Op::new(kind, id, 0), KEY_BYTES, |key| key_into(id, key));
-    batch.push_value(|out| out.extend_from_slice(values.of_key(id)));
+    batch.lend_value(values.lent_of_key(id));
 }
 
 struct Drawing {

@@ -11,6 +11,9 @@ pub const ZERO_PADDING_MAX: u64 = 200;
 const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 1_099_511_628_211;
 
+/// The longest number: a sign and 19 digits.
+const DIGITS: usize = 20;
+
 /// Four steps over octets that are zero.
 const FNV_PRIME_4: u64 = {
     let two = FNV_PRIME.wrapping_mul(FNV_PRIME);
@@ -47,26 +50,36 @@ pub struct KeyFormat {
 impl KeyFormat {
     /// The longest key this makes, bytes: a sign and 19 digits, or the padding.
     pub fn bytes_max(&self) -> usize {
-        self.prefix.len() + PREFIX.len() + self.digits_min.max(20)
+        self.prefix.len() + PREFIX.len() + self.digits_min.max(DIGITS)
     }
 
-    /// Appends the key of `number`. Allocates nothing if `out` has the room.
+    /// Hands the key of `number` to `take`. Allocates nothing if `scratch` has the room; where nothing stands before
+    /// `user` and no zeros after it, the key is made in registers and a line of the stack.
     #[inline]
-    pub fn write(&self, number: u64, out: &mut Vec<u8>) {
-        let mut digits = [0u8; 20];
+    pub fn with<R>(&self, number: u64, scratch: &mut Vec<u8>, take: impl FnOnce(&[u8]) -> R) -> R {
         let value = if self.hashed {
             hash(number)
         } else {
             number as i64
         };
-        let from = decimal(value, &mut digits);
-        let text = &digits[from..];
-        out.extend_from_slice(&self.prefix);
-        out.extend_from_slice(PREFIX);
-        for _ in text.len()..self.digits_min {
-            out.push(b'0');
+        let mut text = [0u8; PREFIX.len() + DIGITS];
+        let digits: &mut [u8; DIGITS] = (&mut text[PREFIX.len()..])
+            .try_into()
+            .expect("that many are behind the prefix");
+        let from = decimal(value, digits);
+        if self.prefix.is_empty() && DIGITS - from >= self.digits_min {
+            text[from..from + PREFIX.len()].copy_from_slice(PREFIX);
+            return take(&text[from..]);
         }
-        out.extend_from_slice(text);
+        let digits = &text[PREFIX.len() + from..];
+        scratch.clear();
+        scratch.extend_from_slice(&self.prefix);
+        scratch.extend_from_slice(PREFIX);
+        for _ in digits.len()..self.digits_min {
+            scratch.push(b'0');
+        }
+        scratch.extend_from_slice(digits);
+        take(scratch)
     }
 }
 
@@ -97,7 +110,7 @@ fn eight_digits(number: u32, out: &mut [u8]) {
 
 /// Writes `value` at the end of `out` and returns where it begins.
 #[inline]
-pub(super) fn decimal(value: i64, out: &mut [u8; 20]) -> usize {
+pub(super) fn decimal(value: i64, out: &mut [u8; DIGITS]) -> usize {
     let mut rest = value.unsigned_abs();
     let mut at = out.len();
     // A hash has 19 digits: its groups of eight do not wait for each other's divisions.
@@ -134,10 +147,9 @@ mod tests {
     use super::*;
 
     fn key(format: &KeyFormat, number: u64) -> String {
-        let mut out = Vec::new();
-        format.write(number, &mut out);
-        assert!(out.len() <= format.bytes_max());
-        String::from_utf8(out).unwrap()
+        let key = format.with(number, &mut Vec::new(), <[u8]>::to_vec);
+        assert!(key.len() <= format.bytes_max());
+        String::from_utf8(key).unwrap()
     }
 
     #[test]
@@ -173,6 +185,11 @@ mod tests {
         assert_eq!(key(&format, 1005), "usertable-user1005");
         format.digits_min = 12;
         assert_eq!(key(&format, 1005), "usertable-user000000001005");
+        format.prefix.clear();
+        assert_eq!(key(&format, 1005), "user000000001005");
+        format.digits_min = 4;
+        assert_eq!(key(&format, 1005), "user1005");
+        assert_eq!(key(&format, 5), "user0005");
     }
 
     #[test]

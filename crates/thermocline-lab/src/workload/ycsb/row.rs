@@ -7,6 +7,7 @@ use super::settings::Settings;
 use crate::workload::compressible::{self, Pool, Ratio};
 use crate::workload::Random;
 use anyhow::Result;
+use std::sync::Arc;
 
 /// Values in the pool, and their bytes: enough that repeats are rare, few enough to make in milliseconds.
 const POOL_ROWS: usize = 1024;
@@ -68,6 +69,22 @@ impl Rows {
                 .then_some(settings.lengths.max() as usize),
             names,
         })
+    }
+
+    /// A row to be lent; None where its bytes follow from the key and [`Rows::whole`] writes them.
+    #[inline]
+    pub fn lent_whole(&self, random: &mut Random) -> Option<&Arc<[u8]>> {
+        self.integrity.is_none().then(|| self.whole.pick(random))
+    }
+
+    /// The same for what an update writes.
+    #[inline]
+    pub fn lent_update(&self, random: &mut Random) -> Option<&Arc<[u8]>> {
+        match (self.integrity, self.single.len()) {
+            (Some(_), _) => None,
+            (None, 0) => Some(self.whole.pick(random)),
+            (None, fields) => Some(self.single[random.below(fields as u64) as usize].pick(random)),
+        }
     }
 
     /// The whole row of `key` (`user...`, without a table), appended.

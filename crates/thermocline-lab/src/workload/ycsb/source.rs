@@ -115,6 +115,8 @@ impl Workload for Ycsb {
             keys: self.keys.clone(),
             inserts: self.inserts.clone(),
             random: Random::lane(self.dialect.seed, 100 + worker as u64),
+            values: Random::lane(self.dialect.seed, 2_000_000 + worker as u64),
+            drawn: Vec::new(),
             unacknowledged: Vec::new(),
             filler: self.filler.clone(),
         }))
@@ -188,18 +190,9 @@ struct Writer {
 impl Writer {
     #[inline]
     fn push(&mut self, batch: &mut Batch, kind: Kind, number: u64, value_bytes: u32) {
-        self.key.clear();
-        self.settings.keys.write(number, &mut self.key);
-        let key = &self.key;
-        batch.push(Op::new(kind, number, value_bytes), key.len(), |out| {
-            out.copy_from_slice(key)
-        });
-    }
-
-    /// The key without its table: what integrity values begin with.
-    #[inline]
-    fn bare_key(&self) -> &[u8] {
-        &self.key[self.settings.keys.prefix.len()..]
+        let op = Op::new(kind, number, value_bytes);
+        let keys = &self.settings.keys;
+        keys.with(number, &mut self.key, |key| batch.push_keyed(op, key));
     }
 
     /// With the value that a hit must have, where it follows from the key.
@@ -207,7 +200,7 @@ impl Writer {
     fn push_read(&mut self, batch: &mut Batch, number: u64, fill_bytes: u32, random: &mut Random) {
         self.push(batch, Kind::Read, number, fill_bytes);
         if self.rows.is_checkable() {
-            batch.push_value(|out| self.rows.whole(self.bare_key(), random, out));
+            self.push_whole(batch, random);
         }
     }
 
@@ -218,13 +211,30 @@ impl Writer {
             Layout::Memcached => Kind::Add,
         };
         self.push(batch, kind, number, 0);
-        batch.push_value(|out| self.rows.whole(self.bare_key(), random, out));
+        self.push_whole(batch, random);
     }
 
     #[inline]
     fn push_update(&mut self, batch: &mut Batch, kind: Kind, number: u64, random: &mut Random) {
         self.push(batch, kind, number, 0);
-        batch.push_value(|out| self.rows.update(self.bare_key(), random, out));
+        match self.rows.lent_update(random) {
+            Some(value) => batch.lend_value(value),
+            None => batch.push_value(|key, out| self.rows.update(self.bare(key), random, out)),
+        }
+    }
+
+    /// The whole row of the key pushed last.
+    #[inline]
+    fn push_whole(&self, batch: &mut Batch, random: &mut Random) {
+        match self.rows.lent_whole(random) {
+            Some(value) => batch.lend_value(value),
+            None => batch.push_value(|key, out| self.rows.whole(self.bare(key), random, out)),
+        }
+    }
+
+    /// The key without its table: what integrity values begin with.
+    fn bare<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        &key[self.settings.keys.prefix.len()..]
     }
 }
 
@@ -254,19 +264,49 @@ struct Run {
     choice: [(Kind, f64); 5],
     keys: Keys,
     inserts: Arc<Inserts>,
+    /// Of kinds and key numbers, and of what values are lent: apart, so that both follow from the seed whatever the
+    /// sizes of batches.
     random: Random,
+    values: Random,
+    drawn: Vec<(Kind, u64)>,
     unacknowledged: Vec<u64>,
     filler: Arc<[u8]>,
 }
 
 impl Run {
-    #[inline]
-    fn choose(&mut self) -> Kind {
-        let u = self.random.unit();
-        self.choice
-            .iter()
-            .find(|(_, sum)| u < *sum)
-            .map_or(Kind::Read, |(kind, _)| *kind)
+    /// Kinds and key numbers of the next batch, before any key is written: a draw is a chain of multiplications, and the processor
+    /// works on the next one meanwhile where nothing stands between them.
+    fn draw(&mut self, count: usize) {
+        let last = self.inserts.last();
+        self.drawn.clear();
+        for _ in 0..count {
+            let u = self.random.unit();
+            let kind = self.choice.iter().find(|(_, sum)| u < *sum);
+            let kind = kind.map_or(Kind::Read, |(kind, _)| *kind);
+            let number = match kind {
+                Kind::Insert => 0,
+                _ => self.keys.sample(last, &mut self.random),
+            };
+            self.drawn.push((kind, number));
+        }
+    }
+
+    fn push(&mut self, batch: &mut Batch, kind: Kind, number: u64) -> Result<()> {
+        let (writer, random) = (&mut self.writer, &mut self.values);
+        match kind {
+            Kind::Insert => {
+                let number = self.inserts.take()?;
+                self.unacknowledged.push(number);
+                writer.push_insert(batch, number, random);
+            }
+            Kind::Read => writer.push_read(batch, number, self.filler.len() as u32, random),
+            Kind::Scan => {
+                let records = writer.settings.scan_lengths.sample(random);
+                writer.push(batch, kind, number, records);
+            }
+            _ => writer.push_update(batch, kind, number, random),
+        }
+        Ok(())
     }
 }
 
@@ -278,29 +318,10 @@ impl Source for Run {
         }
         // Whoever asks for more has finished what it had.
         self.inserts.acknowledge(&mut self.unacknowledged);
-        for _ in 0..count {
-            let kind = self.choose();
-            if kind == Kind::Insert {
-                let number = self.inserts.take()?;
-                self.unacknowledged.push(number);
-                self.writer.push_insert(batch, number, &mut self.random);
-                continue;
-            }
-            let number = self.keys.sample(self.inserts.last(), &mut self.random);
-            match kind {
-                Kind::Read => {
-                    let fill_bytes = self.filler.len() as u32;
-                    self.writer
-                        .push_read(batch, number, fill_bytes, &mut self.random);
-                }
-                Kind::Scan => {
-                    let records = self.writer.settings.scan_lengths.sample(&mut self.random);
-                    self.writer.push(batch, kind, number, records);
-                }
-                _ => self
-                    .writer
-                    .push_update(batch, kind, number, &mut self.random),
-            }
+        self.draw(count);
+        for at in 0..count {
+            let (kind, number) = self.drawn[at];
+            self.push(batch, kind, number)?;
         }
         Ok(batch.len())
     }
