@@ -65,6 +65,11 @@ pub fn main() -> ExitCode {
         Some(("lru-gen", matches)) => {
             let words = matches.get_many::<String>("command").into_iter().flatten();
             let command: Vec<&str> = words.map(String::as_str).collect();
+            if let Some(flag) = command.iter().find(|word| word.starts_with("--")) {
+                return usage(&format!(
+                    "lru-gen: {flag} stands before the command: thermocline lru-gen --http ADDR +"
+                ));
+            }
             ask("lru-gen", matches, |at| {
                 lru_gen::run(at, &command.join(" "))
             })

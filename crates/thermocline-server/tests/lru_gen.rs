@@ -49,6 +49,14 @@ fn generations_are_shown_aged_and_evicted() {
 }
 
 #[test]
+fn a_flag_behind_the_command_is_refused_and_no_other_server_is_asked() {
+    let server = Served::new(&[]);
+    let refused = server.ask("lru-gen", &["+", "--http", "127.0.0.1:1"]);
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(text(&refused.stderr).contains("--http stands before the command"));
+}
+
+#[test]
 fn orders_can_be_forbidden() {
     let server = Served::new(&["--allow-flush", "false"]);
     let refused = server.ask("lru-gen", &["+"]);

@@ -50,6 +50,8 @@ struct Reopened {
     id: SegmentId,
     /// Version that records written there begin at.
     version: u32,
+    /// Room was reserved there since.
+    used: bool,
 }
 
 /// Room in a hole.
@@ -85,11 +87,9 @@ impl Holes {
         let &(room, at) = books.free.range((bytes, 0)..).take(TRIES_MAX).find(fits)?;
         books.free.remove(&(room, at));
         let id = segments.id_of(Place::from_offset(at));
-        let version = books
-            .reopened
-            .iter()
-            .find(|segment| segment.id == id)?
-            .version;
+        let segment = books.reopened.iter_mut().find(|one| one.id == id)?;
+        segment.used = true;
+        let version = segment.version;
         let start = at + gap(at);
         let end = start + bytes;
         let region = segments.extents().region();
@@ -122,7 +122,11 @@ impl Holes {
     /// The runs (offset, bytes) of a segment become holes.
     pub(crate) fn open(&self, id: SegmentId, version: u32, runs: &[(usize, usize)]) {
         let mut books = lock(&self.books);
-        books.reopened.push(Reopened { id, version });
+        books.reopened.push(Reopened {
+            id,
+            version,
+            used: false,
+        });
         let mut more = 0;
         for &(at, bytes) in runs {
             more += bytes;
@@ -137,16 +141,32 @@ impl Holes {
         self.count(&books, 0, more);
     }
 
-    /// Closes the oldest so that no more than `most` are left: nothing more is reserved there. The caller seals and
-    /// queues them.
-    pub(crate) fn close(&self, segments: &Segments, most: usize) -> Vec<SegmentId> {
+    /// Closes the oldest so that no more than `most` are left, and those that `is_worn` says: nothing more is reserved
+    /// there. The caller seals those where something was, and queues all.
+    pub(crate) fn close(
+        &self,
+        segments: &Segments,
+        most: usize,
+        is_worn: impl Fn(SegmentId) -> bool,
+    ) -> Vec<(SegmentId, bool)> {
         let mut books = lock(&self.books);
-        let count = books.reopened.len().saturating_sub(most);
-        let closed: Vec<SegmentId> = books.reopened.drain(..count).map(|one| one.id).collect();
+        let mut surplus = books.reopened.len().saturating_sub(most);
+        let mut closed = Vec::new();
+        books.reopened.retain(|one| {
+            let closes = surplus > 0 || is_worn(one.id);
+            surplus = surplus.saturating_sub(1);
+            if closes {
+                closed.push((one.id, one.used));
+            }
+            !closes
+        });
         if closed.is_empty() {
             return closed;
         }
-        let is_closed = |at: usize| closed.contains(&segments.id_of(Place::from_offset(at)));
+        let is_closed = |at: usize| {
+            let id = segments.id_of(Place::from_offset(at));
+            closed.iter().any(|&(other, _)| other == id)
+        };
         books.free.retain(|&(_, at)| !is_closed(at));
         let left = books.free.iter().map(|&(bytes, _)| bytes as u64).sum();
         self.bytes.store(left, Ordering::Relaxed);
@@ -226,9 +246,21 @@ mod tests {
         let start = segments.start(id);
         let holes = Holes::default();
         holes.open(id, 1, &[(start, 4000)]);
-        assert!(holes.close(&segments, 1).is_empty());
-        assert_eq!(holes.close(&segments, 0), [id]);
+        assert!(holes.close(&segments, 1, |_| false).is_empty());
+        assert_eq!(holes.close(&segments, 0, |_| false), [(id, false)]);
         assert_eq!((holes.bytes(), holes.segments()), (0, 0));
         assert!(holes.reserve(&segments, 1024, false).is_none());
+    }
+
+    #[test]
+    fn a_worn_segment_is_closed_and_says_whether_it_was_used() {
+        let (segments, id) = segments();
+        let start = segments.start(id);
+        let holes = Holes::default();
+        holes.open(id, 1, &[(start, 4000)]);
+        assert!(holes.reserve(&segments, 1024, false).is_some());
+        assert!(holes.close(&segments, 1, |other| other != id).is_empty());
+        assert_eq!(holes.close(&segments, 1, |other| other == id), [(id, true)]);
+        assert_eq!(holes.bytes(), 0);
     }
 }

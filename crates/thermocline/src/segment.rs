@@ -7,7 +7,8 @@
 //!   Draining -> Sealed: relinked whole to the young end
 //! ```
 //! Owns the table of segments and the free list. A sealed segment may still be written by pinned writers
-//! who reserved before; it is drained only when the epoch has passed its sealing, and when no long
+//! who reserved before, and one whose dead room is reused (`holes.rs`) by new ones: it is in no queue then, and sealed
+//! anew after. It is drained only when the epoch has passed its sealing, and when no long
 //! write (`writers`) is under way in it. `holds` count guards that outlive a pin.
 //!
 //! One file: states, table and free list are one state machine, and its tests a quarter of the lines.
@@ -56,10 +57,11 @@ pub(crate) struct Segment {
     sealed_ms: AtomicU64,
     used: AtomicU32,
     dead: AtomicU32,
-    /// In team use: bytes of it that were given back, and how many were dead when it was last looked through.
+    /// In team use: bytes of it that were given back.
     released: AtomicU32,
+    /// Dead bytes that were of no use when it was last looked through.
     looked: AtomicU32,
-    /// Version that records of its next reuse must be above; see `holes.rs`.
+    /// The highest version that records in reused room have begun at, or have died at there; see `holes.rs`.
     reuse_version: AtomicU32,
     /// Times what was given back was brought back under live bytes: holes from before are whole.
     mends: AtomicU32,
@@ -213,7 +215,7 @@ impl Segment {
     }
 }
 
-/// All segments of the hot tier.
+/// All segments.
 pub(crate) struct Segments {
     extents: Extents,
     bytes: usize,

@@ -213,7 +213,7 @@ pub(crate) trait LaneBooks {
     fn not_opened(&self, tier: Tier, pool: Pool, generation: u32);
 }
 
-/// All lanes of the hot tier.
+/// All lanes.
 pub(crate) struct Lanes {
     probation: Box<[Lane]>,
     main: Box<[Lane]>,

@@ -126,7 +126,7 @@ impl Reclaim {
     }
 
     /// Whether live items may be made to leave.
-    fn evicts(&self, store: &Store) -> bool {
+    pub(super) fn evicts(&self, store: &Store) -> bool {
         self.evict.load(Ordering::Relaxed) || store.budget.excess_bytes() > 0
     }
 

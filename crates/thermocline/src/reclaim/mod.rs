@@ -338,6 +338,7 @@ impl Reclaim {
 
     /// One bounded piece of work: up to `items` items.
     fn pass(&self, store: &Store, books: &mut Books, items: usize) -> Progress {
+        self.close_worn(store, books);
         self.queue_sealed(store, books);
         let freed = self.free_condemned(store, books);
         let thins = books.drain.is_none() && (books.unhurried || !self.background);
@@ -354,6 +355,8 @@ impl Reclaim {
             if stuck && store.holes.segments() > 0 {
                 // What is reopened cannot be drained, and nothing else can.
                 self.forget_holes(store, books);
+                // Not again before something new was sealed: nothing came of it.
+                self.reopens.store(false, Ordering::Relaxed);
                 return Progress::Some;
             }
             return match freed {
@@ -380,6 +383,7 @@ impl Reclaim {
     /// policy), though nobody needs room yet. True if it did something.
     pub(crate) fn sweep(&self, store: &Store, share: f64) -> bool {
         let mut books = lock(&self.books);
+        self.close_worn(store, &mut books);
         self.queue_sealed(store, &mut books);
         if books.drain.is_none() {
             // In a quiet cache nobody else moves the epoch on, and nothing sealed would ever count as settled.
@@ -422,7 +426,10 @@ impl Reclaim {
         let warming = store.segments.extents().is_warming()
             || store.index.extents().is_warming()
             || store.segments.withheld_bytes() > 0;
-        let unsettled = queued.any(|&id| !choose::is_settled(store, id));
+        // Where nothing is evicted, what is not settled brings room only by what is dead in it.
+        let evicts = self.evicts(store) && !self.too_young.load(Ordering::Relaxed);
+        let brings = |id| evicts || reopen::is_worth_emptying(store, id);
+        let unsettled = queued.any(|&id| !choose::is_settled(store, id) && brings(id));
         match (warming || unsettled, guarded) {
             (true, _) => Progress::Held,
             (false, true) => Progress::Guarded,
@@ -443,6 +450,10 @@ impl Reclaim {
     /// Drops the slot of a gone item that a reader stumbled on, if it still is there.
     pub(crate) fn expire_at(&self, store: &Store, hash: u64, place: Place) {
         let pin = store.pin();
+        // The reader's pin has ended: something else may lie there by now.
+        if store.index.find(hash, |at| at == place).is_none() {
+            return;
+        }
         let Some(seen) = store.see(place) else { return };
         if !store.is_gone(place, &seen.fields) || !seen.header.still(seen.item.header_after_copy())
         {

@@ -30,6 +30,8 @@ const SEGMENTS_SHARE: usize = 8;
 const SEGMENTS_MAX: usize = 64;
 /// One in so many segments of main is old: it is drained soon, and its dead bytes come free anyway.
 const OLD_SHARE: usize = 32;
+/// One of which so much has expired, a tenth, is copied together (`policy::next`).
+const EXPIRED_PART: usize = 10;
 
 /// Segments that were looked through and wait for the epochs.
 pub(super) struct Look {
@@ -40,6 +42,8 @@ pub(super) struct Look {
 
 struct Found {
     id: SegmentId,
+    /// Its dead bytes before the walk.
+    dead: usize,
     /// Offset in the region and bytes of each dead run.
     runs: Vec<(usize, usize)>,
 }
@@ -85,7 +89,7 @@ impl Reclaim {
         (store.holes.bytes() as f64) < bytes as f64 * policy::REOPEN_SHARE
     }
 
-    /// A bounded piece of that work. False: nothing to do, or nothing that can be done now.
+    /// A bounded piece of that work. False: nothing came of it, be it that there is nothing to do.
     pub(super) fn reopen(&self, store: &Store, books: &mut Books) -> bool {
         if books.look.is_none() && !(self.wants_holes(store) && self.look(store, books)) {
             return false;
@@ -102,24 +106,26 @@ impl Reclaim {
         }
         let most = reopened_max(store).saturating_sub(look.found.len());
         close_holes(store, most);
+        let mut opened = false;
         for found in look.found {
-            self.open_holes(store, found);
+            opened |= self.open_holes(store, found);
         }
-        true
+        opened
     }
 
-    /// Looks through the segments of main of which most has died.
+    /// Looks through the segments of main of which most has died, what was found useless before left out.
     fn look(&self, store: &Store, books: &mut Books) -> bool {
-        let least = (store.segments.bytes() as f64 * policy::REOPEN_SHARE) as usize;
+        let least = reopened_least(store);
         let marks = store.flush.any.load(Ordering::Acquire);
         let old = books.main.len() / OLD_SHARE;
         let fits = |id: &SegmentId| {
             let segment = store.segment(*id);
-            segment.dead() >= least
+            segment.dead_unlooked() >= least
                 && segment.birth() > marks
                 && segment.reuse_version() < REUSE_MAX
                 && is_settled(store, *id)
                 && !is_taken(store, *id)
+                && !is_expiring(store, *id)
                 && !books.given_up.contains(id)
         };
         let main = books.main.iter().skip(old).copied().filter(fits);
@@ -135,8 +141,9 @@ impl Reclaim {
         let mut found = Vec::new();
         for id in most.into_iter().map(|(_, id)| SegmentId(id)) {
             if self.unqueue(store, books, id) {
+                let dead = store.segment(id).dead();
                 let runs = dead_runs(store, id);
-                found.push(Found { id, runs });
+                found.push(Found { id, dead, runs });
             }
         }
         // Read after the last record was found dead.
@@ -145,25 +152,51 @@ impl Reclaim {
         true
     }
 
-    /// Nobody is left who knew the dead records: what they took are holes, unless a guard holds the segment.
-    fn open_holes(&self, store: &Store, found: Found) {
-        let Found { id, runs } = found;
+    /// Nobody is left who knew the dead records: what they took are holes, unless a guard holds the segment, or it is
+    /// too little. False: it is queued again, and looked at again once more of it has died.
+    fn open_holes(&self, store: &Store, found: Found) -> bool {
+        let Found { id, dead, runs } = found;
         let segment = store.segment(id);
         let held = is_taken(store, id);
         let dark = segment.birth() <= store.flush.any.load(Ordering::Acquire);
         if held || dark || !self.may_reopen(store) {
-            return lock(&store.sealed).push(id);
+            lock(&store.sealed).push(id);
+            return false;
         }
         let (runs, version) = reusable(store, id, &runs);
-        segment.set_reuse_version(version);
-        if runs.is_empty() {
-            return lock(&store.sealed).push(id);
+        let usable: usize = runs.iter().map(|&(_, bytes)| bytes).sum();
+        segment.looked_through(dead.saturating_sub(usable));
+        if usable < reopened_least(store) {
+            lock(&store.sealed).push(id);
+            return false;
         }
+        segment.set_reuse_version(version);
         let version = match mutant(Mutant::ReuseSameVersion) {
             true => 0,
             false => version,
         };
         store.holes.open(id, version, &runs);
+        true
+    }
+
+    /// Closes those that are to be drained soon: old ones, those a tenth of which has expired, and all of them where
+    /// dead room is no longer reused. While they are open nobody sees them.
+    pub(super) fn close_worn(&self, store: &Store, books: &mut Books) {
+        if store.holes.segments() == 0 {
+            return;
+        }
+        if store.compress.is_on() {
+            return self.forget_holes(store, books);
+        }
+        let old = match books.main.get(books.main.len() / OLD_SHARE) {
+            Some(&id) if books.main.len() >= OLD_SHARE => Some(store.segment(id).generation()),
+            _ => None,
+        };
+        let is_worn = |id: SegmentId| {
+            let generation = store.segment(id).generation();
+            old.is_some_and(|old| generation < old) || is_expiring(store, id)
+        };
+        close_those(store, usize::MAX, is_worn);
     }
 
     /// Nothing is reserved in dead room any more, and what was to become holes is queued again.
@@ -180,7 +213,7 @@ fn is_taken(store: &Store, id: SegmentId) -> bool {
     is_held(store, id) && !mutant(Mutant::ReuseHeld)
 }
 
-/// Whether dead items leave holes at all: others are walked for nothing.
+/// Whether much of what is written is large enough for holes: else segments are walked for nothing.
 fn has_holes(store: &Store) -> bool {
     store.policy.mean_size() * 2.0 >= HOLE_MIN as f64
 }
@@ -199,11 +232,40 @@ fn reopened_max(store: &Store) -> usize {
     (store.segments.owned() / share).min(SEGMENTS_MAX)
 }
 
+/// Whether so much has expired that it is soon copied together.
+fn is_expiring(store: &Store, id: SegmentId) -> bool {
+    let segment = store.segment(id);
+    let expired = segment.expiring.expired(store.time.now_s()) as usize;
+    expired > 0 && expired * EXPIRED_PART >= segment.used()
+}
+
+/// Whether so much is dead that emptying it may be worth it once it can be.
+pub(super) fn is_worth_emptying(store: &Store, id: SegmentId) -> bool {
+    store.segment(id).dead() >= reopened_least(store) || is_expiring(store, id)
+}
+
+/// Bytes of holes below which a segment is not reopened.
+fn reopened_least(store: &Store) -> usize {
+    match cfg!(shuttle) {
+        true => HOLE_MIN,
+        false => (store.segments.bytes() as f64 * policy::REOPEN_SHARE) as usize,
+    }
+}
+
 /// Closes all but so many reopened segments. Under the reclaim lock.
 pub(crate) fn close_holes(store: &Store, most: usize) {
-    let closed = store.holes.close(&store.segments, most);
-    for id in closed {
-        store.reseal(id);
+    close_those(store, most, |_| false);
+}
+
+/// Closes the oldest of more than `most`, and those that `is_worn` says.
+fn close_those(store: &Store, most: usize, is_worn: impl Fn(SegmentId) -> bool) {
+    let closed = store.holes.close(&store.segments, most, is_worn);
+    for (id, used) in closed {
+        match used {
+            true => store.reseal(id),
+            // Nothing was stored there: it is as old as it was.
+            false => lock(&store.sealed).push(id),
+        }
     }
     let new_bytes = store.holes.take_new_bytes();
     if new_bytes > 0 {

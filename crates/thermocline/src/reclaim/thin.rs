@@ -66,7 +66,7 @@ impl Run {
 impl Thin {
     fn new(store: &Store, id: SegmentId) -> Thin {
         let segment = store.segment(id);
-        segment.looked_through();
+        segment.looked_through(segment.dead());
         Thin {
             id,
             birth: segment.birth(),

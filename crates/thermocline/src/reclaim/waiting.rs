@@ -77,7 +77,7 @@ impl Reclaim {
     ) -> bool {
         let mut idle_since = None;
         let (mut least, mut nearer_at) = (u64::MAX, None);
-        lock(&self.books).given_up.clear();
+        let mut asked = false;
         loop {
             let now_missing = missing(self);
             if now_missing == 0 {
@@ -100,6 +100,9 @@ impl Reclaim {
                         false => return missing(self) == 0,
                     }
                 };
+                if !std::mem::replace(&mut asked, true) {
+                    books.given_up.clear();
+                }
                 let pin = store.pin();
                 store.counters.one(&pin, Counter::DirectPasses);
                 drop(pin);

@@ -26,15 +26,15 @@ impl Segment {
         self.dead().saturating_sub(self.released())
     }
 
-    /// Dead bytes that nobody has looked through yet.
+    /// Dead bytes that nobody has looked through yet, or that were found useful.
     pub(crate) fn dead_unlooked(&self) -> usize {
         self.dead()
             .saturating_sub(self.looked.load(Ordering::Relaxed) as usize)
     }
 
-    /// It is being looked through now.
-    pub(crate) fn looked_through(&self) {
-        self.looked.store(self.dead() as u32, Ordering::Relaxed);
+    /// So much of what is dead there is of no use.
+    pub(crate) fn looked_through(&self, useless: usize) {
+        self.looked.store(useless as u32, Ordering::Relaxed);
     }
 }
 
