@@ -234,6 +234,7 @@ impl Inner {
             evicted: sum(Counter::Evicted),
             refaults: sum(Counter::Refaults),
             refused: sum(Counter::RefusedRoom),
+            missed: sum(Counter::Misses),
         };
         let facts = Facts {
             capacity_bytes: store.facts.capacity_bytes.load(Ordering::Relaxed),

@@ -25,6 +25,13 @@ const PERIOD_MIN: u64 = 256;
 const PERIOD_ON: f64 = 2.0;
 const PERIOD_OFF: f64 = 0.25;
 
+/// A promotion takes as long as coding so many items: what is promoted and what leaves hot for it are moved, coded and
+/// moved again, and the plain copy leaves less room for others. (Decode over code time alone came to one hit in four where
+/// the fast search codes: docs/compressed.md has what that cost.)
+const PROMOTION_CODES: f64 = 8.0;
+/// The rarest.
+pub(crate) const PROMOTE_MIN: f64 = 1.0 / 64.0;
+
 /// What the ways are judged by, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Prices {
@@ -34,9 +41,10 @@ pub(crate) struct Prices {
 }
 
 impl Prices {
-    /// The chance that a compressed hit promotes: decode over code time.
+    /// The chance that a compressed hit promotes: what it takes to decode beside what a promotion takes.
     pub(crate) fn promote(&self) -> f64 {
-        (self.decode_ns / self.code_ns.max(1.0)).clamp(1.0 / 16.0, 1.0 / 4.0)
+        let promotion_ns = (PROMOTION_CODES * self.code_ns).max(1.0);
+        (self.decode_ns / promotion_ns).clamp(PROMOTE_MIN, 1.0 / 16.0)
     }
 
     fn starts_on(&self) -> bool {
@@ -218,9 +226,9 @@ mod tests {
     #[test]
     fn promotion_follows_the_prices_within_bounds() {
         for (code, decode, expected) in [
-            (5000.0, 100.0, 1.0 / 16.0),
-            (1000.0, 100.0, 0.1),
-            (1000.0, 900.0, 0.25),
+            (16_000.0, 500.0, 1.0 / 64.0),
+            (2500.0, 500.0, 1.0 / 40.0),
+            (1000.0, 900.0, 1.0 / 16.0),
         ] {
             assert_eq!(prices(code, decode, 1e6).promote(), expected);
         }

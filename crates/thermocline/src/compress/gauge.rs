@@ -22,6 +22,8 @@ pub(crate) struct Seen {
     pub(crate) evicted: u64,
     pub(crate) refaults: u64,
     pub(crate) refused: u64,
+    /// Reads that found nothing.
+    pub(crate) missed: u64,
 }
 
 #[derive(Default)]
@@ -100,6 +102,7 @@ mod tests {
             evicted,
             refaults,
             refused,
+            missed: 0,
         };
         assert_eq!(gauge.look(1_000, seen(0, 0, 0)).0, 1);
         assert_eq!(gauge.look(2_000, seen(100, 5, 0)).0, 2);

@@ -17,10 +17,12 @@ mod gauge;
 mod miss_clock;
 mod options;
 mod press;
+mod returns;
 mod samples;
 #[cfg(any(test, feature = "simulate"))]
 #[cfg_attr(not(feature = "simulate"), allow(dead_code))]
 pub mod score;
+mod search;
 mod shadow;
 mod shared;
 mod trained;

@@ -7,7 +7,8 @@ use super::classes::{Admission, Class, Refusal, Tally};
 use super::dictionaries::DICTIONARIES_MAX;
 use super::options::{CompressCodec, CompressOptions};
 use super::samples::{Samples, SAMPLE_BYTES_MAX};
-use super::shared::{measured, Compress};
+use super::search::Search;
+use super::shared::{timed, Compress};
 use super::trained::Trained;
 use crate::codec::{Dictionary, Encoder, Method, SAMPLE_FACTOR};
 use crate::sync::Ordering;
@@ -20,9 +21,6 @@ const TRAININGS_UNPAUSED: u64 = DICTIONARIES_MAX as u64;
 /// The fast search is tried first; where it saves less than this share the high one is not tried: on
 /// bytes that do not compress it is at its slowest (11 us for 500 B).
 const HIGH_AFTER: usize = 8;
-/// From this price of a miss on, the high search's 3 to 5 us are repaid by what more it lets fit, even where
-/// a writer waits for them. A price nobody knows yet counts as a millisecond.
-const HIGH_FROM_MISS_NS: u64 = 50_000;
 /// One value in so many tells what its kind is called.
 const NAME_EVERY: u32 = 64;
 /// What zstd's tables come to beside LZ4's, at level 1 and at level 3, with a dictionary of 64 KiB.
@@ -70,6 +68,7 @@ pub(crate) struct Press {
     encoder: Encoder,
     admission: Admission,
     tally: Tally,
+    search: Search,
     samples: Samples,
     cut: Cut,
     options: CompressOptions,
@@ -91,6 +90,7 @@ impl Press {
             encoder: Encoder::new(),
             admission: Admission::default(),
             tally: Tally::default(),
+            search: Search::default(),
             samples: Samples::default(),
             cut: Cut::of(memory_bytes),
             options,
@@ -104,14 +104,12 @@ impl Press {
         }
     }
 
-    /// Codes a value that is demoted into `coded`; false if it stays as it is. `high`: there is time for the
-    /// better search.
+    /// Codes a value that is demoted into `coded`; false if it stays as it is.
     pub(crate) fn code(
         &mut self,
         shared: &Compress,
         key: &[u8],
         value: &[u8],
-        high: bool,
         coded: &mut Vec<u8>,
     ) -> bool {
         let class = Class::of(key);
@@ -128,11 +126,11 @@ impl Press {
             shared.demoted_as(value.len(), value.len());
             return false;
         }
-        let high = is_usual && (high || Press::high_pays(shared));
+        let high = is_usual && self.search.is_next(&shared.worth());
         let started = Instant::now();
-        let taken = self.encode(shared, class, value, high, coded);
+        let taken = self.encode(shared, key, value, high, coded);
         if is_usual {
-            measured(&shared.costs.code_ns, started.elapsed().as_nanos() as u64);
+            timed(&shared.costs.code_ns, started.elapsed().as_nanos() as u64);
             let coded_bytes = taken.then_some(coded.len());
             self.tally.add(class, value.len(), coded_bytes);
         }
@@ -154,26 +152,23 @@ impl Press {
         true
     }
 
-    /// Whether even a writer takes the time for the better search.
-    pub(crate) fn high_pays(shared: &Compress) -> bool {
-        match shared.costs.miss_ns.load(Ordering::Relaxed) {
-            0 => true,
-            ns => ns >= HIGH_FROM_MISS_NS,
-        }
+    /// Whether a value that was coded by the fast search is worth the better one now.
+    pub(crate) fn searches_better(&self, shared: &Compress) -> bool {
+        self.search.pays(&shared.worth())
     }
 
     fn encode(
         &mut self,
         shared: &Compress,
-        class: Class,
+        key: &[u8],
         value: &[u8],
         high: bool,
         coded: &mut Vec<u8>,
     ) -> bool {
         let most = self.admission.most(value.len());
-        let encoder = &mut self.encoder;
+        let (encoder, search) = (&mut self.encoder, &mut self.search);
         shared.dictionaries.with(|table| {
-            let dictionary = table.current(class);
+            let dictionary = table.current(Class::of(key));
             let method = match self.options.codec {
                 CompressCodec::Zstd => Method::Zstd(dictionary.zstd_level().unwrap_or(1)),
                 _ => dictionary.method(value.len(), high),
@@ -185,13 +180,16 @@ impl Press {
             if !encoder.encode(dictionary, Method::Lz4Fast, value, most, coded) {
                 return false;
             }
-            let saved = value.len() - coded.len();
-            if method == Method::Lz4High && saved * HIGH_AFTER >= value.len() {
+            let fast_bytes = coded.len();
+            if method == Method::Lz4High && (value.len() - fast_bytes) * HIGH_AFTER >= value.len() {
+                let started = Instant::now();
                 coded.clear();
                 // Never longer than what the fast search found, in practice; then that would be lost.
                 if !encoder.encode(dictionary, Method::Lz4High, value, most, coded) {
                     return encoder.encode(dictionary, Method::Lz4Fast, value, most, coded);
                 }
+                let took_ns = started.elapsed().as_nanos() as u64;
+                search.took(took_ns, key.len(), fast_bytes, coded.len());
             }
             true
         })
@@ -396,7 +394,7 @@ mod tests {
             let key = format!("{kind}:{n}");
             plain += value.len();
             let mut bytes = Vec::new();
-            let taken = press.code(shared, key.as_bytes(), &value, true, &mut bytes);
+            let taken = press.code(shared, key.as_bytes(), &value, &mut bytes);
             coded += if taken { bytes.len() } else { value.len() };
             upkeep(press, shared);
         }
@@ -428,7 +426,7 @@ mod tests {
         assert!(after > 2.0, "ratio {after}");
         let value = record("user", 424_242);
         let (mut coded, mut back) = (Vec::new(), Vec::new());
-        assert!(press.code(&shared, b"user:1", &value, true, &mut coded));
+        assert!(press.code(&shared, b"user:1", &value, &mut coded));
         assert!(shared.decode(&coded, &mut back));
         assert_eq!(back, value);
         assert!(shared.costs.code_ns.load(Ordering::Relaxed) > 0);
@@ -468,7 +466,7 @@ mod tests {
         };
         while press.is_first() {
             let value: Vec<u8> = (0..40).flat_map(|_| noise().to_le_bytes()).collect();
-            press.code(&shared, b"user:1", &value, false, &mut coded);
+            press.code(&shared, b"user:1", &value, &mut coded);
             upkeep(&mut press, &shared);
         }
         assert!(
@@ -503,7 +501,7 @@ mod tests {
         let mut coded = Vec::new();
         let mut see = |press: &mut Press| {
             for n in 0..5000 {
-                press.code(&shared, b"user:1", &record("user", n), false, &mut coded);
+                press.code(&shared, b"user:1", &record("user", n), &mut coded);
             }
         };
         see(&mut press);
@@ -538,7 +536,7 @@ mod tests {
         };
         let mut coded = Vec::new();
         for n in 0..6000 {
-            press.code(&shared, b"order:1", &long(n), true, &mut coded);
+            press.code(&shared, b"order:1", &long(n), &mut coded);
             upkeep(&mut press, &shared);
         }
         let level = shared
@@ -546,13 +544,13 @@ mod tests {
             .with(|table| table.current(Class::of(b"order:1")).zstd_level());
         assert_eq!(level, Some(3));
         let (value, mut back) = (long(777_777), Vec::new());
-        assert!(press.code(&shared, b"order:1", &value, false, &mut coded));
+        assert!(press.code(&shared, b"order:1", &value, &mut coded));
         assert_eq!(
             crate::codec::CodedHead::read(&coded).unwrap().codec(),
             "zstd"
         );
         assert!(shared.decode(&coded, &mut back) && back == value);
-        assert!(press.code(&shared, b"order:1", &record("order", 5), false, &mut coded));
+        assert!(press.code(&shared, b"order:1", &record("order", 5), &mut coded));
         assert_eq!(
             crate::codec::CodedHead::read(&coded).unwrap().codec(),
             "lz4"

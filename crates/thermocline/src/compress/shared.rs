@@ -2,10 +2,12 @@
 
 use super::control::{Control, Facts};
 use super::dictionaries::Dictionaries;
-use super::duel::Prices;
+use super::duel::{Prices, PROMOTE_MIN};
 use super::gauge::{Gauge, Seen};
 use super::miss_clock::MissClock;
 use super::options::{CompressMode, CompressOptions};
+use super::returns::{Left, Returns};
+use super::search::Worth;
 use super::shadow::Way;
 use crate::codec::{CodedHead, Decoder};
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
@@ -19,8 +21,8 @@ const PROBE_EVERY: u32 = 64;
 /// Weight of a new measurement in a running mean: 1/32.
 const WEIGHT_SHIFT: u32 = 5;
 
-/// One compressed hit in 16.
-const PROMOTE_BELOW_MIN: u32 = 1 << 12;
+/// No share.
+const UNKNOWN: u32 = u32::MAX;
 
 /// Running means, in nanoseconds; 0 before the first measurement.
 #[derive(Default)]
@@ -43,6 +45,15 @@ pub(crate) fn measured(mean: &AtomicU64, ns: u64) {
             .max(1),
     };
     mean.store(new, Ordering::Relaxed);
+}
+
+/// The same for what the processor did: where it took eight times the mean the thread was interrupted, and it counts as that.
+pub(crate) fn timed(mean: &AtomicU64, ns: u64) {
+    let most = match mean.load(Ordering::Relaxed) {
+        0 => u64::MAX,
+        old => old.saturating_mul(8),
+    };
+    measured(mean, ns.min(most));
 }
 
 /// Counted events, by the kernel's names where it has one.
@@ -97,9 +108,14 @@ pub(crate) struct Compress {
     in_use: AtomicBool,
     started: Instant,
     gauge: Mutex<Gauge>,
+    returns: Mutex<Returns>,
     pressure: AtomicU32,
     /// Mean coded over plain bytes of what is demoted, in 65,536ths; 0: nothing was.
     coded_share: AtomicU32,
+    /// Of what leaves, how much comes back, in 65,536ths; `UNKNOWN`.
+    back_share: AtomicU32,
+    /// Threads that wait for room another thread makes.
+    waiting: AtomicU32,
 }
 
 thread_local! {
@@ -121,7 +137,7 @@ impl Compress {
                 ..Costs::default()
             },
             events: Events::default(),
-            promote_below: AtomicU32::new(PROMOTE_BELOW_MIN),
+            promote_below: AtomicU32::new((PROMOTE_MIN * 65_536.0) as u32),
             options,
             control: Control::new(mode),
             miss_clock: MissClock::new(),
@@ -132,8 +148,11 @@ impl Compress {
             in_use: AtomicBool::new(mode != CompressMode::Off),
             started: Instant::now(),
             gauge: Mutex::new(Gauge::default()),
+            returns: Mutex::new(Returns::default()),
             pressure: AtomicU32::new(0),
             coded_share: AtomicU32::new(0),
+            back_share: AtomicU32::new(UNKNOWN),
+            waiting: AtomicU32::new(0),
         }
     }
 
@@ -218,7 +237,7 @@ impl Compress {
         let started = (count % TIME_EVERY == 0).then(Instant::now);
         let done = self.decode_again(coded, value);
         if let Some(started) = started {
-            measured(&self.costs.decode_ns, started.elapsed().as_nanos() as u64);
+            timed(&self.costs.decode_ns, started.elapsed().as_nanos() as u64);
         }
         done
     }
@@ -244,7 +263,7 @@ impl Compress {
         done.is_some()
     }
 
-    /// Whether this compressed hit promotes: decode time over code time is the chance.
+    /// Whether this compressed hit promotes: by the chance that `Prices::promote` makes of the measured times.
     #[inline]
     pub(crate) fn promotes(&self) -> bool {
         toss() < self.promote_below.load(Ordering::Relaxed)
@@ -306,12 +325,25 @@ impl Compress {
             demoted: load(&self.events.demoted),
             ..seen
         };
+        self.look_at_returns(Left {
+            evicted: seen.evicted,
+            refaults: seen.refaults,
+            missed: seen.missed,
+        });
         let (level, warns) = lock(&self.gauge).look(now_ms, seen);
         self.pressure.store(u32::from(level), Ordering::Relaxed);
         if warns {
             self.events.warned.fetch_add(1, Ordering::Relaxed);
         }
         warns
+    }
+
+    fn look_at_returns(&self, left: Left) {
+        let mut returns = lock(&self.returns);
+        returns.look(left);
+        let share = returns.share();
+        let units = share.map_or(UNKNOWN, |share| (share * 65_536.0) as u32);
+        self.back_share.store(units, Ordering::Relaxed);
     }
 
     /// How hard memory is pressed, 0 to 4.
@@ -323,11 +355,32 @@ impl Compress {
         self.events.demoted.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// What the better search is judged by, now.
+    pub(crate) fn worth(&self) -> Worth {
+        let back_share = match self.back_share.load(Ordering::Relaxed) {
+            UNKNOWN => None,
+            share => Some(f64::from(share) / 65_536.0),
+        };
+        Worth {
+            back_share,
+            waiting: self.waiting.load(Ordering::Relaxed),
+            miss_ns: self.costs.miss_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Runs `wait`, in which the calling thread waits for room that another one makes.
+    pub(crate) fn waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let done = wait();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        done
+    }
+
     /// Whether a coded value that is copied should be coded anew: its dictionary is no longer in force, or it
-    /// was coded in a hurry and now there is time.
-    pub(crate) fn is_worth_anew(&self, coded: &[u8], has_time: bool) -> bool {
+    /// was coded by the fast search and the better one pays now.
+    pub(crate) fn is_worth_anew(&self, coded: &[u8], searches_better: bool) -> bool {
         CodedHead::read(coded).is_ok_and(|head| {
-            has_time && head.is_fast() || self.dictionaries.is_retired(head.dictionary)
+            searches_better && head.is_fast() || self.dictionaries.is_retired(head.dictionary)
         })
     }
 

@@ -481,8 +481,8 @@ impl Drain {
             pool: super::tiers::demoted_pool(source.pool(), counter),
             generation: source.generation(),
         };
-        let high = books.unhurried;
-        let coder = books.press.as_mut().map(|press| (press, high));
+        let has_time = books.unhurried;
+        let coder = books.press.as_mut().map(|press| (press, has_time));
         let moved = match entry.what {
             What::Chunk => self.move_chunk(store, pin, entry, target, coder),
             _ => super::moving::move_item(store, pin, entry.hash, entry.place, 0, target, coder),
@@ -569,9 +569,9 @@ impl Drain {
             generation: source.generation(),
         };
         // Copied anyway: the moment to leave a retired dictionary.
-        let high = books.unhurried;
+        let has_time = books.unhurried;
         let coder = match tier {
-            Tier::Compressed => books.press.as_mut().map(|press| (press, high)),
+            Tier::Compressed => books.press.as_mut().map(|press| (press, has_time)),
             Tier::Hot => None,
         };
         let moved = match entry.what {
@@ -684,7 +684,7 @@ fn code_for_sample(store: &Store, press: &mut Press, place: Place, coded: &mut V
     seen.item.append_key(&seen.layout, &mut key);
     seen.item.append_value(&seen.layout, &mut value);
     // Bytes that a writer changes meanwhile are as good a sample.
-    press.code(&store.compress, &key, &value, false, coded);
+    press.code(&store.compress, &key, &value, coded);
 }
 
 /// One off the counter (or all) of an item whose segment is relinked.

@@ -24,7 +24,7 @@ pub(super) struct Target {
     pub(super) generation: u32,
 }
 
-/// Who codes what is moved, and whether there is time for the better search.
+/// Who codes what is moved, and whether there is time to code anew what was coded by the fast search.
 pub(super) type Coder<'a> = (&'a mut Press, bool);
 
 pub(super) enum Moved {
@@ -254,14 +254,15 @@ fn turn(
 /// Codes the value of a record that is moved; false: it stays as it is. A value that is coded already is coded
 /// anew only to leave a retired dictionary, or to be searched better where there is time.
 fn code(store: &Store, record: &Record<'_>, coder: Coder<'_>, coded: &mut Vec<u8>) -> bool {
-    let (press, high) = coder;
+    let (press, has_time) = coder;
     if !record.fields.coded {
-        return press.code(&store.compress, record.key, record.value, high, coded);
+        return press.code(&store.compress, record.key, record.value, coded);
     }
+    let better = has_time && press.searches_better(&store.compress);
     let mut plain = Vec::new();
-    store.compress.is_worth_anew(record.value, high)
+    store.compress.is_worth_anew(record.value, better)
         && store.compress.decode_again(record.value, &mut plain)
-        && press.code(&store.compress, record.key, &plain, high, coded)
+        && press.code(&store.compress, record.key, &plain, coded)
 }
 
 /// Copies the head of a chunked item. Reclaim is the only one that turns chunk places, and it is here.

@@ -97,7 +97,7 @@ fn code(
         true => {}
         false => store.region().append_out(at, bytes, &mut plain),
     }
-    let taken = press.code(&store.compress, &key, &plain, false, &mut coded);
+    let taken = press.code(&store.compress, &key, &plain, &mut coded);
     taken.then_some(coded)
 }
 

@@ -94,7 +94,9 @@ impl Reclaim {
                 let Some(mut books) = self.try_books() else {
                     // Another thread works for all.
                     let began = Instant::now();
-                    self.wait_for_news(NEWS_WAIT, || missing(self) < now_missing);
+                    store
+                        .compress
+                        .waiting(|| self.wait_for_news(NEWS_WAIT, || missing(self) < now_missing));
                     match patience.has_waited(began.elapsed()) {
                         true => continue,
                         false => return missing(self) == 0,

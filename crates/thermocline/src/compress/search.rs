@@ -1,0 +1,149 @@
+//! Whether coding takes LZ4's better search: pure, from measured times and bytes.
+//!
+//! It makes values shorter and takes several times as long. What it saves is room, and room is worth what is hit there:
+//! of the items that leave a share comes back within about one turnover of the cache, and each of those would have been a
+//! hit had it stayed. So, a value:
+//! ```text
+//! gain  = bytes it saves / bytes of an item  x  share of leaving items that come back  x  what a miss takes
+//! cost  = time it takes beside the fast search  x  (1 + threads that wait for room meanwhile)
+//! ```
+//! The two shares together count as a tenth as long as they are not measured, and never as more: where the search costs
+//! more than a tenth of a miss the fast one does.
+
+/// Both shares together, at the most.
+const SHARES_MAX: f64 = 0.1;
+/// What is taken for granted until it is measured: the search's time, nanoseconds, and its share of an item's bytes.
+const EXTRA_NS: f64 = 8_000.0;
+const SAVED_SHARE: f64 = 0.2;
+/// Of leaving items so many are taken to come back, until that is known.
+const BACK_SHARE: f64 = 0.5;
+/// A miss nobody has timed takes so long, nanoseconds.
+const MISS_NS: f64 = 1e6;
+/// Bytes of an item beside key and value: header, slot, ghost.
+const ITEM_BYTES: usize = 20;
+/// Where it does not pay, one value in so many is searched so all the same: what it would bring is known then.
+const PROBE_EVERY: u32 = 256;
+/// Weight of a new measurement: 1/32. One that is so many times the mean was interrupted and counts as that.
+const WEIGHT: f64 = 1.0 / 32.0;
+const INTERRUPTED: f64 = 4.0;
+
+/// What the search is judged by that others know.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Worth {
+    /// Of the items that leave, the share that comes back; None: not known.
+    pub(crate) back_share: Option<f64>,
+    /// Threads that wait for room.
+    pub(crate) waiting: u32,
+    /// What a miss takes, nanoseconds; 0: not known.
+    pub(crate) miss_ns: u64,
+}
+
+/// What the better search was found to bring, and to take.
+#[derive(Debug)]
+pub(crate) struct Search {
+    extra_ns: f64,
+    saved_share: f64,
+    probes: u32,
+}
+
+impl Default for Search {
+    fn default() -> Search {
+        Search {
+            extra_ns: EXTRA_NS,
+            saved_share: SAVED_SHARE,
+            probes: 0,
+        }
+    }
+}
+
+impl Search {
+    /// Whether it pays.
+    pub(crate) fn pays(&self, worth: &Worth) -> bool {
+        let shares = self.saved_share * worth.back_share.unwrap_or(BACK_SHARE);
+        let miss_ns = match worth.miss_ns {
+            0 => MISS_NS,
+            ns => ns as f64,
+        };
+        self.extra_ns * f64::from(1 + worth.waiting) < shares.min(SHARES_MAX) * miss_ns
+    }
+
+    /// Whether the next value is searched better: where that pays, and now and then to see what it would bring.
+    pub(crate) fn is_next(&mut self, worth: &Worth) -> bool {
+        self.probes = self.probes.wrapping_add(1);
+        self.pays(worth) || self.probes % PROBE_EVERY == 0
+    }
+
+    /// It took so long beside the fast search, and made `fast_bytes` of that one's to `high_bytes`.
+    pub(crate) fn took(&mut self, ns: u64, key_bytes: usize, fast_bytes: usize, high_bytes: usize) {
+        let ns = (ns as f64).min(self.extra_ns * INTERRUPTED);
+        let item_bytes = (ITEM_BYTES + key_bytes + fast_bytes) as f64;
+        let share = fast_bytes.saturating_sub(high_bytes) as f64 / item_bytes;
+        self.extra_ns += (ns - self.extra_ns) * WEIGHT;
+        self.saved_share += (share - self.saved_share) * WEIGHT;
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    fn searched(ns: u64, fast_bytes: usize, high_bytes: usize) -> Search {
+        let mut search = Search::default();
+        (0..500).for_each(|_| search.took(ns, 20, fast_bytes, high_bytes));
+        search
+    }
+
+    fn worth(back_share: Option<f64>, waiting: u32, miss_ns: u64) -> Worth {
+        Worth {
+            back_share,
+            waiting,
+            miss_ns,
+        }
+    }
+
+    /// The design's rule, as long as nothing but the time is known.
+    #[test]
+    fn a_tenth_of_a_miss_is_the_most_it_may_take() {
+        let search = searched(12_000, 215, 159);
+        assert!(search.pays(&worth(None, 0, 0)), "a miss of a millisecond");
+        assert!(search.pays(&worth(None, 0, 125_000)));
+        assert!(!search.pays(&worth(None, 0, 115_000)));
+        assert!(!search.pays(&worth(Some(1.0), 0, 115_000)), "never more");
+        assert!(!search.pays(&worth(None, 0, 1_000)), "cheap misses");
+    }
+
+    /// What leaves and is not asked for again needs no room; nor does a search that hardly makes it shorter.
+    #[test]
+    fn room_is_worth_what_comes_back() {
+        let search = searched(5_000, 215, 159);
+        assert!(search.pays(&worth(Some(0.4), 0, 100_000)));
+        assert!(!search.pays(&worth(Some(0.15), 0, 100_000)));
+        let little = searched(5_000, 215, 210);
+        assert!(!little.pays(&worth(Some(0.4), 0, 100_000)));
+    }
+
+    /// Its time is the time of all who wait for it.
+    #[test]
+    fn who_waits_counts() {
+        let search = searched(5_000, 215, 159);
+        assert!(search.pays(&worth(None, 0, 100_000)));
+        assert!(!search.pays(&worth(None, 1, 100_000)));
+        assert!(search.pays(&worth(None, 7, 1_000_000)));
+    }
+
+    #[test]
+    fn where_it_does_not_pay_it_is_tried_now_and_then() {
+        let mut search = searched(20_000, 215, 159);
+        let cheap = worth(None, 0, 10_000);
+        let tried = (0..25_600).filter(|_| search.is_next(&cheap)).count();
+        assert_eq!(tried, 100);
+    }
+
+    /// A thread that is interrupted for milliseconds makes it no dearer.
+    #[test]
+    fn interrupted_measurements_count_little() {
+        let mut search = searched(5_000, 215, 159);
+        search.took(4_000_000, 20, 215, 159);
+        assert!(search.pays(&worth(None, 0, 100_000)), "{search:?}");
+    }
+}
