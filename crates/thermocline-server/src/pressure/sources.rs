@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// 100 ms of stall in 2 s raise an alarm. Shorter windows need CAP_SYS_RESOURCE; the look ten times a second is what
-/// is fast.
-const TRIGGER: &str = "some 100000 2000000";
+/// is fast. The kernel takes the last byte for the end of the text, whatever it is: without one, a digit went and the trigger
+/// was refused.
+const TRIGGER: &str = "some 100000 2000000\n";
 
 pub struct Sources {
     root: PathBuf,
@@ -294,6 +295,21 @@ mod tests {
         );
         assert_eq!(Sources::new(&tree.0).look(), Reading::default());
         assert!(Sources::new(Path::new("/no/such/root")).alarms().is_empty());
+    }
+
+    #[test]
+    fn the_kernel_takes_our_trigger() {
+        let path = Path::new("/proc/pressure/memory");
+        let may = OpenOptions::new().read(true).write(true).open(path);
+        if let Err(error) = may {
+            return println!("skipped: {}: {error}", path.display());
+        }
+        let sources = Sources {
+            root: "/".into(),
+            psi: Some(path.into()),
+            groups: Vec::new(),
+        };
+        assert!(sources.psi_alarm().is_some(), "refused: {TRIGGER:?}");
     }
 
     #[test]
