@@ -350,3 +350,22 @@ fn many_values_come_in_the_order_of_their_keys() {
     assert_eq!(cache.get_all(&keys), one_by_one);
     assert!(cache.get_all(&[]).is_empty());
 }
+
+/// A cache whose budget leaves less than an extent over, which no segment can take, is as full as any other: it has
+/// ghosts. (A rest of more than an eighth of a small cache counted as room, and some sizes never had them.)
+#[test]
+fn small_caches_of_every_size_remember_what_left() {
+    for memory_kib in (12 << 10..16 << 10).step_by(256) {
+        let mut config = Config::new(memory_kib << 10);
+        (config.threads, config.background, config.seed) = (1, false, Some(1));
+        let cache = Cache::new(config).expect("12 MiB are enough");
+        let mut n = 0u64;
+        while cache.stats().evicted < 10_000 {
+            for _ in 0..1000 {
+                cache.set(&n.to_le_bytes(), &[7; 400]).expect("room");
+                n += 1;
+            }
+        }
+        assert!(cache.stats().ghost_bytes > 0, "{memory_kib} KiB");
+    }
+}

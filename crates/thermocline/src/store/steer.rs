@@ -118,9 +118,11 @@ impl Store {
         }
     }
 
-    /// Hardly any budget is left that segments have not taken.
+    /// Hardly any budget is left that segments have not taken, or none they can take: what is less than an extent is
+    /// more than an eighth of a small cache.
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.segments.room_bytes() < self.facts.capacity_bytes.load(Ordering::Relaxed) / 8
+        let eighth = self.facts.capacity_bytes.load(Ordering::Relaxed) / 8;
+        self.segments.room_bytes() < eighth.max(crate::mem::EXTENT_BYTES as u64)
     }
 
     /// A ghost table is to be made.
