@@ -355,10 +355,10 @@ fn many_values_come_in_the_order_of_their_keys() {
 /// ghosts. (A rest of more than an eighth of a small cache counted as room, and some sizes never had them.)
 #[test]
 fn small_caches_of_every_size_remember_what_left() {
-    for memory_kib in (12 << 10..16 << 10).step_by(256) {
+    for memory_kib in (16 << 10..20 << 10).step_by(256) {
         let mut config = Config::new(memory_kib << 10);
         (config.threads, config.background, config.seed) = (1, false, Some(1));
-        let cache = Cache::new(config).expect("12 MiB are enough");
+        let cache = Cache::new(config).expect("16 MiB are enough");
         let mut n = 0u64;
         while cache.stats().evicted < 10_000 {
             for _ in 0..1000 {
