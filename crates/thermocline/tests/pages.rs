@@ -188,6 +188,37 @@ fn a_file_of_memory_is_for_one_cache_alone() {
 }
 
 #[test]
+fn a_file_system_smaller_than_the_cache_is_refused() {
+    let Some(whole) = file_system_bytes("/dev/shm") else {
+        return println!("skipped: no /dev/shm of limited size");
+    };
+    let directory = Directory::on("/dev/shm", "small");
+    let mut config = config(PageMode::Shmem);
+    config.memory_dir = Some(directory.0.clone());
+    config.memory = whole + (64 << 20);
+    let early = config.check_memory_file().expect_err("known beforehand");
+    let error = Cache::new(config).expect_err("it does not fit").to_string();
+    assert_eq!(early.to_string(), error);
+    let wanted = format!(
+        "the file system of {} holds {} MiB",
+        directory.0.display(),
+        whole >> 20
+    );
+    assert!(error.contains(&wanted), "{error}");
+    assert!(error.contains("or lower memory"), "{error}");
+}
+
+/// Bytes that a mounted file system holds, as `df` has it. None: it is not there, or has no limit.
+fn file_system_bytes(mounted_at: &str) -> Option<u64> {
+    let df = std::process::Command::new("df")
+        .args(["-B1", "--output=size", mounted_at])
+        .output()
+        .ok()?;
+    let text = String::from_utf8(df.stdout).ok()?;
+    text.lines().last()?.trim().parse().ok().filter(|&n| n > 0)
+}
+
+#[test]
 fn settings_that_contradict_are_refused_by_name() {
     let refusal = |change: fn(&mut Config)| {
         let mut config = config(PageMode::Thp);

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::index::Geometry;
 use crate::mem::kept::{self, Identity};
 use crate::mem::{
-    choose, gigantic_pages, read_smaps, Backing, Extents, Machine, MemoryFile, EXTENT_BYTES,
+    choose, gigantic_pages, read_smaps, Backing, Extents, Machine, MemoryFile, Room, EXTENT_BYTES,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -175,10 +175,36 @@ fn memory_file(config: &Config) -> Result<MemoryFile, Error> {
     };
     let path = directory.join(MEMORY_FILE);
     let file = MemoryFile::open(&path)?;
-    match file.lock_alone()? {
-        true => Ok(file),
-        false => Err(in_use(&path)),
+    if !file.lock_alone()? {
+        return Err(in_use(&path));
     }
+    check_room(config, directory, Room::of(directory, &path)?)?;
+    Ok(file)
+}
+
+/// A file system that is smaller than the cache would not only cost items: once full, it has no room for the books
+/// either, and the next start is cold each time. (The books hold no more than tables that the budget is charged for.)
+fn check_room(config: &Config, directory: &Path, room: Option<Room>) -> Result<(), Error> {
+    let need = config.cache_bytes() + kept::HEADER_BYTES;
+    let Some(room) = room.filter(|room| room.ours < need) else {
+        return Ok(());
+    };
+    let (what, how) = match room.whole < need {
+        true => (
+            format!("holds {} MiB", room.whole >> 20),
+            "make it larger (mount -o remount,size=..; of a container: --shm-size)",
+        ),
+        false => (
+            format!("has {} MiB free", room.ours >> 20),
+            "make room in it",
+        ),
+    };
+    Err(Error::Config(format!(
+        "memory_dir: the file system of {} {what}, and memory = {} bytes needs {} MiB there: {how}, or lower memory",
+        directory.display(),
+        config.memory,
+        need.div_ceil(1 << 20)
+    )))
 }
 
 fn in_use(path: &Path) -> Error {
@@ -189,18 +215,19 @@ fn in_use(path: &Path) -> Error {
 }
 
 impl Config {
-    /// Refuses what [`Cache::new`](crate::Cache::new) would refuse because another process has the memory file, so
-    /// that a caller hears it before it has begun anything else. Takes and makes nothing.
+    /// Refuses what [`Cache::new`](crate::Cache::new) would refuse because another process has the memory file, or for
+    /// want of room for it, so that a caller hears it before it has begun anything else. Takes and makes nothing.
     pub fn check_memory_file(&self) -> Result<(), Error> {
         let directory = match (&self.memory_dir, self.page_mode) {
             (Some(directory), PageMode::Shmem) => directory,
             _ => return Ok(()),
         };
         let path = directory.join(MEMORY_FILE);
-        match MemoryFile::is_taken(&path) {
-            true => Err(in_use(&path)),
-            false => Ok(()),
+        if MemoryFile::is_taken(&path) {
+            return Err(in_use(&path));
         }
+        // What else is wrong with the directory shows when the file is made.
+        check_room(self, directory, Room::of(directory, &path).unwrap_or(None))
     }
 }
 

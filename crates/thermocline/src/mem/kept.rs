@@ -201,7 +201,7 @@ pub(crate) fn keep(
 ) -> io::Result<()> {
     let full = || {
         io::Error::other(format!(
-            "no room for {} bytes of books in the memory file",
+            "no room for {} bytes of books in the memory file: its file system is full",
             books.len()
         ))
     };

@@ -19,6 +19,7 @@ mod page_mode;
 mod pin;
 mod racing;
 mod region;
+mod room;
 mod smaps;
 mod tags;
 
@@ -35,6 +36,7 @@ pub(crate) use page_mode::{choose, gigantic_pages, Machine};
 pub use page_mode::{PageMode, PAGE_MODES};
 pub(crate) use pin::{Domain, Pin, THREADS_MAX};
 pub(crate) use region::{Grain, Region};
+pub(crate) use room::Room;
 pub(crate) use smaps::read as read_smaps;
 pub use smaps::PageBytes;
 pub(crate) use tags::Words;
