@@ -9,12 +9,13 @@ use crate::admin::Admin;
 use crate::clock::TestClock;
 use crate::command::{Conversation, Logins};
 use crate::config::{twice, ConfigError, Listen, Settings};
+use crate::descriptors::OpenFiles;
 use crate::handover::{duplicates, Door, Taken};
 use crate::net::{bind_tcp, bind_unix, named, Acceptor, Bound, Worker};
 use crate::pressure::Watch;
 use crate::reserve::Reserve;
 use crate::shared::{Shared, Stop};
-use crate::{descriptors, pages, process, warm};
+use crate::{pages, process, warm};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -71,7 +72,7 @@ pub struct Prepared {
     http: Vec<Bound>,
     logins: Option<Logins>,
     reserve: Reserve,
-    open_files: u64,
+    open_files: OpenFiles,
     /// The server that still runs, whose sockets we have.
     taken: Option<Taken>,
     /// The names of our unix sockets are another's.
@@ -80,7 +81,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Binds, reads what must be readable, refuses what cannot work. Everything that can go wrong should do so here.
-    pub fn new(settings: Settings) -> Result<Prepared, StartError> {
+    pub fn new(mut settings: Settings) -> Result<Prepared, StartError> {
         settings.check().map_err(StartError::Config)?;
         let lists = [
             ("memcached", settings.memcached.as_slice()),
@@ -89,6 +90,7 @@ impl Prepared {
         if let Some(text) = twice(&lists) {
             return Err(StartError::Config(text));
         }
+        let open_files = OpenFiles::get(&mut settings);
         let reserve = Reserve::of(&settings);
         let engine = engine_config(&settings, &reserve);
         engine.check()?;
@@ -96,7 +98,6 @@ impl Prepared {
             Some(path) => Some(Logins::read(path)?),
             None => None,
         };
-        let open_files = descriptors::raise_limit(settings.connections_max);
         let handed = Arc::new(AtomicBool::new(false));
         let mut taken = match &settings.handover {
             Some(path) => Taken::ask(path)?,
@@ -302,7 +303,7 @@ pub struct Server {
     watch: Option<Watch>,
     admin: Option<Admin>,
     http_places: Vec<String>,
-    open_files: u64,
+    open_files: OpenFiles,
 }
 
 impl Server {
@@ -355,10 +356,7 @@ impl Server {
             format!("pages {}", self.pages_got()),
             format!("memcached on {}", self.shared.places.join(", ")),
             http,
-            format!(
-                "{loops}, {} connections at most, {} open files",
-                settings.connections_max, self.open_files
-            ),
+            format!("{loops}, {}", self.open_files.describe(settings)),
         ];
         lines.extend(
             warm::describe(self.shared.cache.start(), settings)

@@ -36,7 +36,8 @@ pub const SLOW_SECONDS: u32 = 2;
 pub const TURN_WAITS: std::time::Duration = std::time::Duration::from_millis(100);
 /// How long accepting pauses when the process is out of file descriptors.
 pub const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
-/// File descriptors besides client connections: listeners, epoll, wakers, logs, admin connections.
+/// File descriptors that clients cannot have: listeners, epoll, wakers, logs, admin connections, pressure's files; those
+/// of the event loops come on top (`descriptors::spare`).
 pub const SPARE_DESCRIPTORS: u64 = 128;
 
 /// Bytes one worker owns for buffers at its fullest: charged to the budget at the start.

@@ -4,7 +4,7 @@
 //! so that exporters find every name they read.
 
 use crate::config::show_size;
-use crate::net::SPARE_DESCRIPTORS;
+use crate::descriptors;
 use crate::server::VERSION;
 use crate::shared::Shared;
 use nix::sys::resource::{getrusage, UsageWho};
@@ -71,7 +71,11 @@ fn connection_counts(lines: &mut Lines, shared: &Shared) {
     line(lines, "read_buf_bytes", read_bytes);
     line(lines, "read_buf_bytes_free", read_bytes);
     line(lines, "read_buf_oom", registry.shed.load(Relaxed));
-    line(lines, "reserved_fds", SPARE_DESCRIPTORS);
+    line(
+        lines,
+        "reserved_fds",
+        descriptors::spare(shared.settings.threads),
+    );
 }
 
 fn commands(lines: &mut Lines, shared: &Shared) {
