@@ -7,6 +7,7 @@ mod metrics;
 mod mrc;
 mod orders;
 mod pages;
+mod places;
 mod tiers;
 
 use crate::net::{Bound, BoundSocket};
@@ -16,6 +17,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use places::{Place, Places};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -23,9 +25,9 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{watch, Semaphore};
+use tokio::sync::watch;
 
-/// Scrapers and people; more wait in the kernel's queue.
+/// Scrapers and people. When more come, whoever has not sent a whole request goes (`places`).
 const CONNECTIONS_MAX: usize = 32;
 /// Orders carried out at the same time; more wait.
 const ORDERS_MAX: usize = 2;
@@ -75,7 +77,7 @@ impl Admin {
 }
 
 async fn serve(bound: Vec<Bound>, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::new(CONNECTIONS_MAX);
     for bound in bound {
         let (shared, places) = (shared.clone(), places.clone());
         tokio::spawn(async move {
@@ -96,13 +98,12 @@ async fn serve(bound: Vec<Bound>, shared: Arc<Shared>, mut stopped: watch::Recei
 async fn accept_tcp(
     listener: std::net::TcpListener,
     shared: Arc<Shared>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     loop {
-        let place = places.clone().acquire_owned().await;
         match listener.accept().await {
-            Ok((stream, _)) => talk(stream, shared.clone(), place),
+            Ok((stream, _)) => talk(stream, shared.clone(), places.take().await),
             Err(error) => pause(&error).await,
         }
     }
@@ -111,13 +112,12 @@ async fn accept_tcp(
 async fn accept_unix(
     listener: std::os::unix::net::UnixListener,
     shared: Arc<Shared>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
 ) -> io::Result<()> {
     let listener = UnixListener::from_std(listener)?;
     loop {
-        let place = places.clone().acquire_owned().await;
         match listener.accept().await {
-            Ok((stream, _)) => talk(stream, shared.clone(), place),
+            Ok((stream, _)) => talk(stream, shared.clone(), places.take().await),
             Err(error) => pause(&error).await,
         }
     }
@@ -129,15 +129,17 @@ async fn pause(error: &io::Error) {
 }
 
 /// Serves one connection in a task; `place` is given back at its end.
-fn talk<S, P>(stream: S, shared: Arc<Shared>, place: P)
+fn talk<S>(stream: S, shared: Arc<Shared>, place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    P: Send + 'static,
 {
-    tokio::spawn(async move {
+    let seat = place.seat();
+    let task = tokio::spawn(async move {
+        let place = &place;
         let service = service_fn(move |request: Request<Incoming>| {
             let shared = shared.clone();
             async move {
+                let _answering = place.answer();
                 let answer = match orders::is_order(request.uri().path()) {
                     true => orders::answer(request, shared).await,
                     false => pages::answer(&request, &shared),
@@ -163,6 +165,6 @@ where
         if let Err(error) = served {
             tracing::debug!(%error, "admin connection");
         }
-        drop(place);
     });
+    seat.is_served_by(task.abort_handle());
 }
