@@ -38,6 +38,9 @@ const GAIN_POINTS: f64 = 1.0;
 /// Quiet this long before anything is taken again, ms; then a step of `STEP_MIN` every `GROW_MS`.
 const CALM_MS: u64 = 10_000;
 const GROW_MS: u64 = 1_000;
+/// A floor above what is wanted of the limit to be used (its `HEADROOM_WANTED`th stays free) could only be kept by being
+/// killed.
+const FLOOR_LEAVES: u64 = HEADROOM_WANTED;
 /// What comes and goes at once.
 const EXTENT: u64 = 2 << 20;
 
@@ -103,6 +106,17 @@ pub struct Verdict {
 pub struct Bounds {
     pub floor: u64,
     pub ceiling: u64,
+}
+
+impl Bounds {
+    /// The same under a control group's limit: the floor is a wish that the limit overrules.
+    pub fn under(self, limit: Option<u64>) -> Bounds {
+        let most = limit.map_or(u64::MAX, |limit| limit - limit / FLOOR_LEAVES);
+        Bounds {
+            floor: self.floor.min(most),
+            ..self
+        }
+    }
 }
 
 #[derive(Default)]
@@ -409,6 +423,25 @@ mod tests {
             controller.decide(&back, BOUNDS).target,
             (496.0 * MIB as f64 * (1.0 - 1.0 / 32.0)) as u64
         );
+    }
+
+    #[test]
+    fn a_floor_that_the_limit_does_not_allow_gives_way() {
+        let bounds = Bounds {
+            floor: 512 * MIB,
+            ..BOUNDS
+        };
+        assert_eq!(bounds.under(None).floor, 512 * MIB);
+        assert_eq!(bounds.under(Some(1024 * MIB)).floor, 512 * MIB);
+        let under = bounds.under(Some(400 * MIB));
+        assert_eq!((under.floor, under.ceiling), (350 * MIB, 512 * MIB));
+        let reading = Reading {
+            limit: Some(400 * MIB),
+            used: Some(395 * MIB),
+            ..group_with(0, 0)
+        };
+        let target = Controller::default().decide(&reading, under).target;
+        assert!((350 * MIB..512 * MIB).contains(&target), "{target}");
     }
 
     #[test]

@@ -43,8 +43,9 @@ const FIRST_ALARM: usize = 1;
 pub struct Pressure {
     /// The operator's figure: the budget when all is calm. Bytes.
     ceiling: AtomicU64,
-    /// The budget is never made smaller than this. Bytes.
+    /// The budget is never made smaller than this, as asked for and as the control group's limit allows. Bytes.
     floor: u64,
+    floor_now: AtomicU64,
     history: Mutex<History>,
 }
 
@@ -61,6 +62,7 @@ impl Pressure {
         Pressure {
             ceiling: AtomicU64::new(ceiling),
             floor,
+            floor_now: AtomicU64::new(floor),
             history: Mutex::default(),
         }
     }
@@ -70,10 +72,35 @@ impl Pressure {
         self.ceiling.store(bytes, Relaxed);
     }
 
+    fn bounds(&self, limit: Option<u64>) -> Bounds {
+        let asked = Bounds {
+            floor: self.floor,
+            ceiling: self.ceiling.load(Relaxed),
+        };
+        let bounds = asked.under(limit);
+        if self.floor_now.swap(bounds.floor, Relaxed) != bounds.floor {
+            self.tell_floor(bounds.floor, limit);
+        }
+        bounds
+    }
+
+    /// Once for each change: the limit was there at the start, or was set, raised, taken away.
+    fn tell_floor(&self, now: u64, limit: Option<u64>) {
+        if now == self.floor {
+            return tracing::info!(memory_min = now, "memory_min holds again");
+        }
+        tracing::warn!(
+            memory_min = self.floor,
+            now,
+            limit,
+            "memory_min is more than the control group's limit allows: less counts, or the kernel would end this process"
+        );
+    }
+
     pub fn to_json(&self) -> Value {
         let mut json = self.history().to_json();
         json["memory_bytes"] = self.ceiling.load(Relaxed).into();
-        json["memory_min_bytes"] = self.floor.into();
+        json["memory_min_bytes"] = self.floor_now.load(Relaxed).into();
         json
     }
 
@@ -220,10 +247,7 @@ impl Watcher {
         let mut reading = self.sources.look();
         reading.now_ms = self.start.elapsed().as_millis() as u64;
         (reading.budget, reading.charged, reading.alarm) = (budget, charged, alarm);
-        let bounds = Bounds {
-            floor: self.pressure.floor,
-            ceiling: self.pressure.ceiling.load(Relaxed),
-        };
+        let bounds = self.pressure.bounds(reading.limit);
         self.draw_curve();
         if let Some(worth) = &self.worth {
             reading.spare = Some(worth.spare_bytes(budget));
