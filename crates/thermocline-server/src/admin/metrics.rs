@@ -485,6 +485,11 @@ fn segment_rows(stats: &Stats) -> Vec<Row> {
             stats.segments_drained,
         ),
         counts(
+        counts(
+            "reclaim_reused_bytes_total",
+            "Bytes stored in the room of dead items where it lay.",
+            stats.reused_bytes,
+        ),
             "reclaim_segments_compacted_total",
             "Segments compacted.",
             stats.segments_compacted,
