@@ -7,12 +7,20 @@ use crate::wss::bytes;
 use serde_json::{json, Value};
 use std::fmt::Write;
 
+/// A group's name: its prefix as it was configured. Only what is no UTF-8, which an embedder may have set, is escaped.
+pub fn shown(prefix: &[u8]) -> String {
+    match std::str::from_utf8(prefix) {
+        Ok(text) => text.to_string(),
+        Err(_) => prefix.escape_ascii().to_string(),
+    }
+}
+
 /// `/groups`: one object a group, in the configured order.
 pub fn page(shared: &Shared) -> Value {
     let groups = shared.cache.groups();
     let object = |group: &thermocline::GroupStats| {
         json!({
-            "prefix": group.prefix.escape_ascii().to_string(),
+            "prefix": shown(&group.prefix),
             "share": group.share,
             "hits": group.hits,
             "misses": group.misses,

@@ -71,14 +71,20 @@ fn groups(out: &mut Text, shared: &Shared) {
         let kind = if counts { "counter" } else { "gauge" };
         out.0 += &format!("# HELP thermocline_{name} {help}\n# TYPE thermocline_{name} {kind}\n");
         for group in &groups {
-            let prefix = group.prefix.escape_ascii().to_string();
-            let prefix = prefix.replace('\\', "\\\\").replace('"', "\\\"");
+            let prefix = label(&crate::groups::shown(&group.prefix));
             out.0 += &format!(
                 "thermocline_{name}{{group=\"{prefix}\"}} {}\n",
                 figure(group)
             );
         }
     }
+}
+
+/// A label's value as the text format wants it: three characters are escaped, no others.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 struct Text(String);
@@ -480,16 +486,16 @@ fn segment_rows(stats: &Stats) -> Vec<Row> {
             stats.moved_bytes,
         ),
         counts(
+            "reclaim_reused_bytes_total",
+            "Bytes stored in the room of dead items where it lay.",
+            stats.reused_bytes,
+        ),
+        counts(
             "reclaim_segments_drained_total",
             "Segments emptied.",
             stats.segments_drained,
         ),
         counts(
-        counts(
-            "reclaim_reused_bytes_total",
-            "Bytes stored in the room of dead items where it lay.",
-            stats.reused_bytes,
-        ),
             "reclaim_segments_compacted_total",
             "Segments compacted.",
             stats.segments_compacted,
@@ -520,4 +526,23 @@ pub fn cache_object(shared: &Shared) -> Value {
         .map(|(name, _, _, value)| (name.to_string(), json_number(value)))
         .collect();
     Value::Object(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::groups::shown;
+
+    #[test]
+    fn a_label_says_what_the_group_is_called() {
+        for (prefix, text) in [
+            (&b"it's:"[..], "it's:"),
+            (b"a\"b", "a\\\"b"),
+            (b"a\\b", "a\\\\b"),
+            ("é\n".as_bytes(), "é\\n"),
+            (b"\xff'", "\\\\xff\\\\'"),
+        ] {
+            assert_eq!(label(&shown(prefix)), text);
+        }
+    }
 }
