@@ -411,6 +411,13 @@ impl Config {
                     "item_size_max = {max} bytes: between 1 and {ceiling} bytes with this memory (a quarter of it)"
                 ));
             }
+            if max > self.chunked_ceiling() {
+                return wrong(format!(
+                    "item_size_max = {max} bytes: at most {} bytes with segments of {} bytes",
+                    self.chunked_ceiling(),
+                    self.segment_bytes()
+                ));
+            }
         }
         let floor_max = self.cache_bytes() / 4;
         if self.fresh_min.is_some_and(|floor| floor > floor_max) {
@@ -500,8 +507,18 @@ impl Config {
     }
 
     pub(crate) fn item_size_max(&self) -> u64 {
-        self.item_size_max
-            .unwrap_or(ITEM_DEFAULT_MAX.min(self.cache_bytes() / 8))
+        self.item_size_max.unwrap_or(
+            ITEM_DEFAULT_MAX
+                .min(self.cache_bytes() / 8)
+                .min(self.chunked_ceiling()),
+        )
+    }
+
+    /// The largest value whose table of chunks (8 bytes each, up to a quarter of a segment long) takes no more than half a
+    /// segment. Only a `shape` makes segments so small that it counts.
+    fn chunked_ceiling(&self) -> u64 {
+        let segment = self.segment_bytes() as u64;
+        segment / 2 / 8 * (segment / 4 - crate::item::CHUNK_PREFIX as u64)
     }
 
     /// Memory set aside for dictionaries while compression is on, bytes.
@@ -605,5 +622,18 @@ mod tests {
                 wrong => assert!(refusal(config.clone()).contains(wrong)),
             }
         }
+    }
+
+    #[test]
+    fn a_value_whose_table_no_segment_holds_is_refused() {
+        let mut config = Config::new(64 << 20);
+        config.shape = Some(Shape {
+            segment_bytes: 4096,
+            segments: 4096,
+        });
+        assert!(config.check().is_ok() && config.item_size_max() < 1 << 18);
+        config.item_size_max = Some(8 << 20);
+        let text = "bytes with segments of 4096 bytes";
+        assert!(refusal(config).contains(text));
     }
 }

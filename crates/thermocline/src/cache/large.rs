@@ -146,6 +146,10 @@ impl Inner {
 
     /// Room for a long record of `bytes`, its segment counted as being written to.
     fn reserve_long(&self, pool: Pool, bytes: usize) -> Result<Place, Error> {
+        // A value that came in many short chunks may have a table that no segment holds, however much is freed.
+        if bytes > self.store.segments.bytes() {
+            return Err(self.no_room());
+        }
         loop {
             let pin = self.store.pin();
             if let Reserved::At(place) = self.store.reserve(&pin, pool, bytes, true) {
@@ -157,11 +161,15 @@ impl Inner {
             }
             drop(pin);
             if !self.reclaim.make_room(&self.store) {
-                let pin = self.store.pin();
-                self.store.counters.one(&pin, Counter::RefusedRoom);
-                return Err(Error::NoRoom);
+                return Err(self.no_room());
             }
         }
+    }
+
+    fn no_room(&self) -> Error {
+        let pin = self.store.pin();
+        self.store.counters.one(&pin, Counter::RefusedRoom);
+        Error::NoRoom
     }
 
     /// A long record of one piece, its head written, its value yet to come.
