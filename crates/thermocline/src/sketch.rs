@@ -9,7 +9,7 @@
 //! copies a key, for every stranger, and finds 94 to 96 of the hottest hundred where this finds 97, which is
 //! all that sampling leaves to be found (a million keys, zipf 0.99, 5 M reads: the first test below).
 //!
-//! Must hold: a key's count is never below its sampled reads since the last halving.
+//! Must hold: a key's count is never below its sampled reads since the last halving, or since it was forgotten.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -112,14 +112,23 @@ impl HotKeys {
             .collect()
     }
 
-    #[cfg(test)]
-    /// Forgets everything (the cache was flushed).
-    pub fn clear(&mut self) {
+    /// Forgets the keys of which `gone` says so (of a longer key it is shown what is kept): they are no longer in the
+    /// cache. The others keep their counts. Copies them once.
+    pub fn forget(&mut self, gone: impl Fn(&[u8]) -> bool) {
+        let numbers = self.heap.iter().copied();
+        let kept: Vec<(Counter, HotKey)> = numbers
+            .map(|number| (self.counters[usize::from(number)], self.hot_key(number)))
+            .filter(|(_, hot)| !gone(&hot.key))
+            .collect();
         self.counters.clear();
         self.heap.clear();
         self.places.clear();
-        self.cells.fill(0);
-        self.samples = 0;
+        // In the order of the heap, of which a part in that order need not be a heap.
+        for (counter, hot) in kept {
+            let number = self.counters.len() as u16;
+            self.open_with(counter.hash, &hot.key, counter.count);
+            self.counters[usize::from(number)].whole = counter.whole;
+        }
     }
 
     fn hot_key(&self, number: u16) -> HotKey {
@@ -150,8 +159,11 @@ impl HotKeys {
     }
 
     fn open(&mut self, hash: u64, key: &[u8]) {
+        self.open_with(hash, key, self.cells[cell_of(hash)] + 1);
+    }
+
+    fn open_with(&mut self, hash: u64, key: &[u8], count: u32) {
         let number = self.counters.len() as u16;
-        let count = self.cells[cell_of(hash)] + 1;
         self.counters.push(Counter {
             hash,
             count,
@@ -437,7 +449,33 @@ mod tests {
             );
         }
         assert!(HotKeys::bytes() < 512 << 10);
-        hot.clear();
+        hot.forget(|_| true);
         assert!(hot.top(5).is_empty());
+    }
+
+    #[test]
+    fn forgotten_keys_are_listed_no_more_and_others_keep_their_order() {
+        let mut hot = HotKeys::default();
+        for i in 0..2_000u64 {
+            for _ in 0..=i % 500 {
+                hot.record(mixed(i), format!("{}:{i}", i % 3).as_bytes());
+            }
+        }
+        let long = [b"1:".as_slice(), &[b'x'; 400]].concat();
+        (0..3_000).for_each(|_| hot.record(mixed(9_999), &long));
+        let before: Vec<HotKey> = hot.top(COUNTERS);
+        hot.forget(|key| key.starts_with(b"0:"));
+        let after = hot.top(COUNTERS);
+        let wanted = before.iter().filter(|hot| !hot.key.starts_with(b"0:"));
+        let shares = |hot: &HotKey| (hot.share, hot.whole);
+        assert_eq!(
+            after.iter().map(shares).collect::<Vec<_>>(),
+            wanted.map(shares).collect::<Vec<_>>()
+        );
+        assert!(after.iter().all(|hot| !hot.key.starts_with(b"0:")));
+        assert!(!after[0].whole && after.len() < before.len());
+        // Their counters are there for others.
+        (0..5_000).for_each(|_| hot.record(mixed(77_777), b"0:again"));
+        assert_eq!(hot.top(1)[0].key, b"0:again");
     }
 }

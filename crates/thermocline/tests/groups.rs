@@ -294,6 +294,25 @@ fn a_promised_share_survives_a_flood() {
 }
 
 #[test]
+fn what_was_dropped_or_flushed_is_no_hot_key() {
+    let mut config = config(32 << 20, &["a:", "b:"]);
+    config.hot_keys = true;
+    let cache = Cache::new(config).expect("a cache");
+    for key in ["a:1", "b:1"] {
+        cache.set(key.as_bytes(), b"v").expect("room");
+        (0..2_000).for_each(|_| assert!(cache.get(key.as_bytes()).is_some()));
+    }
+    let listed = || -> Vec<Vec<u8>> { cache.hot_keys(10).into_iter().map(|hot| hot.key).collect() };
+    let mut both = listed();
+    both.sort();
+    assert_eq!(both, [b"a:1", b"b:1"]);
+    assert!(cache.drop_group(b"a:"));
+    assert_eq!(listed(), [b"b:1"]);
+    cache.flush();
+    assert!(listed().is_empty());
+}
+
+#[test]
 fn what_cannot_be_a_group_is_refused_by_name() {
     let refused = |groups: Vec<Group>| {
         let mut config = Config::new(16 << 20);

@@ -358,6 +358,9 @@ impl Inner {
                 store.flush.due_ms.store(u64::MAX, Ordering::Release);
             });
         });
+        if let Some(hot) = &self.hot {
+            lock(hot).forget(|_| true);
+        }
         if let Some(bell) = &self.bell {
             bell.ring();
         }

@@ -7,7 +7,7 @@ use crate::index::Cursor;
 use crate::location::Place;
 use crate::models_switch::{mutant, Mutant};
 use crate::reclaim::take;
-use crate::sync::pause;
+use crate::sync::{lock, pause};
 
 /// What a group of keys (`Config::groups`) has done and holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +69,9 @@ impl Cache {
         match mutant(Mutant::DropUnlocked) {
             true => raise(),
             false => inner.reclaim.while_still(raise),
+        }
+        if let Some(hot) = &inner.hot {
+            lock(hot).forget(|key| groups.of(key) == Some(id));
         }
         if let Some(bell) = &inner.bell {
             bell.ring();
