@@ -65,6 +65,43 @@ fn value(n: u32, bytes: usize) -> Vec<u8> {
         .collect()
 }
 
+/// Values of changing sizes over each other, in a cache full of them; each is read before it is replaced.
+fn churn(cache: &Cache, random: &mut Random, last: &mut [(u32, usize)], operations: u32) {
+    for _ in 0..operations {
+        let n = random.below(last.len() as u64) as usize;
+        let key = (n as u32).to_be_bytes();
+        let (seed, bytes) = last[n];
+        if let Some(found) = cache.get(&key) {
+            assert!(found.to_vec() == value(seed, bytes), "item {n}");
+        }
+        let next = (seed + 1, 600 + random.below(14_000) as usize);
+        let stored = cache.set(&key, &value(next.0, next.1));
+        stored.expect("something can leave");
+        last[n] = next;
+    }
+}
+
+#[test]
+fn dead_room_is_used_again_after_a_restart_too() {
+    let Some(directory) = Directory::new("reuse") else {
+        return;
+    };
+    let seed = torture::seeds(1)[0];
+    println!("SEED={seed}");
+    let mut random = Random::new(seed);
+    let mut last = vec![(0, 0); 3_000];
+    let cache = directory.open();
+    churn(&cache, &mut random, &mut last, 30_000);
+    let before = cache.stats().reused_bytes;
+    cache.keep().expect("nobody else uses it");
+    let cache = directory.open();
+    assert!(warm_items(&cache) > 1_000);
+    churn(&cache, &mut random, &mut last, 3_000);
+    let after = cache.stats().reused_bytes;
+    println!("{before} bytes reused before the restart, {after} after it");
+    assert!(before > 0 && after > 0);
+}
+
 #[test]
 fn everything_is_there_again_expiry_tokens_and_large_values_too() {
     let Some(directory) = Directory::new("all") else {

@@ -20,6 +20,7 @@ impl Segment {
         out.u32(self.dead() as u32);
         out.u32(self.released() as u32);
         out.u32(self.mends());
+        out.u32(self.reuse_version());
         for word in self.expiring.words() {
             out.u32(word);
         }
@@ -35,9 +36,8 @@ impl Segment {
         }
         self.released.store(released, Ordering::Relaxed);
         self.mends.store(from.u32()?, Ordering::Relaxed);
-        self.looked.store(dead, Ordering::Relaxed);
-        // Not written down: nothing is put into its dead room any more.
-        self.reuse_version.store(REUSE_MAX, Ordering::Relaxed);
+        self.looked.store(0, Ordering::Relaxed);
+        self.set_reuse_version(from.u32()?);
         self.used.store(used, Ordering::Relaxed);
         self.dead.store(dead, Ordering::Relaxed);
         let mut words = [0; WORDS];
@@ -114,5 +114,33 @@ impl Segments {
         self.extents
             .take_over_broken(parts.map(|id| (self.extent_of(id), self.get(id).released())));
         Some(())
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::super::tests::segments;
+    use super::*;
+
+    #[test]
+    fn a_segment_keeps_what_it_was_and_may_be_reopened_again() {
+        let (before, _) = segments(1, EXTENT_BYTES / 4);
+        let id = before.open(Tier::Hot, Pool::Main, 7, 1, 0).unwrap();
+        before.seal(id, 9_000, 0, 0);
+        before.get(id).bury(6_000);
+        before.get(id).looked_through(6_000);
+        before.get(id).set_reuse_version(5);
+        let mut out = Out::default();
+        before.write(&mut out);
+        let (after, _) = segments(1, EXTENT_BYTES / 4);
+        let bytes = out.into_bytes();
+        after.read(&mut In::new(&bytes)).expect("it is whole");
+        let facts = |segment: &Segment| {
+            let (used, dead) = (segment.used(), segment.dead());
+            (used, dead, segment.birth(), segment.reuse_version())
+        };
+        assert_eq!(facts(after.get(id)), facts(before.get(id)));
+        assert_eq!(after.get(id).reuse_version(), 5);
+        assert_eq!(after.get(id).dead_unlooked(), 6_000, "looked through anew");
     }
 }
