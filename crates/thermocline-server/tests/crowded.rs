@@ -97,6 +97,35 @@ fn half_uploads_leave_room_for_small_sets() {
     }
 }
 
+/// Long enough for any machine; a window of ten seconds has to pass.
+const WINDOWS: Duration = Duration::from_secs(90);
+
+#[test]
+fn uploads_that_trickle_lose_their_room() {
+    let server = server();
+    let mut halves: Vec<Client> = (0..100)
+        .map(|number| half_upload(&server, number, VALUE_BYTES / 2))
+        .collect();
+    let mut client = server.connect();
+    let value = "w".repeat(VALUE_BYTES);
+    let mut is_stored = || {
+        let answer = client.ask(format!("set whole 0 0 {VALUE_BYTES}\r\n{value}"));
+        assert!(answer == "STORED" || answer == NO_ROOM, "{answer}");
+        answer == "STORED"
+    };
+    assert!(!is_stored(), "half of memory is taken");
+    let until = Instant::now() + WINDOWS;
+    while !is_stored() {
+        assert!(Instant::now() < until, "they keep it for ever");
+        for half in &mut halves {
+            half.stream.set_nonblocking(true).expect("set");
+            // What the socket does not take now it takes the next time.
+            let _sent = half.stream.write(b"x");
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
 /// Clients that ask for a value each, one after the other, and do not read the answer.
 fn slow_readers(server: &Running, readers: usize, bytes: usize) -> Vec<Client> {
     let mut client = server.connect();

@@ -2,7 +2,7 @@
 
 use super::conversation::Conversation;
 use super::store::{BAD_CHUNK, NO_ROOM};
-use crate::net::{pinned_bytes, Talk};
+use crate::net::{pinned_bytes, Talk, STALLED_SECONDS, UPLOAD_BYTES_MIN};
 use crate::wire::{self, Request};
 use thermocline::{Error, Writer};
 
@@ -19,9 +19,31 @@ pub struct Stream {
     writer: Result<Writer, Error>,
     value_left: u64,
     value_taken: u64,
+    pace: Pace,
     segment_bytes: u64,
     /// How much of CRLF has come, and whether it was right.
     end: Vec<u8>,
+}
+
+/// How fast a payload comes in, by windows of `STALLED_SECONDS`: one byte now and then is no progress.
+#[derive(Default)]
+struct Pace {
+    /// Second in which the window began, and the bytes that had come by then.
+    window: Option<(u32, u64)>,
+    /// So it was in the last whole window.
+    is_slow: bool,
+}
+
+impl Pace {
+    /// Looked at once a second.
+    fn look(&mut self, now_s: u32, taken: u64) -> bool {
+        let (since_s, before) = *self.window.get_or_insert((now_s, taken));
+        if u64::from(now_s.saturating_sub(since_s)) >= STALLED_SECONDS {
+            self.is_slow = taken - before < UPLOAD_BYTES_MIN;
+            self.window = Some((now_s, taken));
+        }
+        self.is_slow
+    }
 }
 
 impl Body {
@@ -40,6 +62,7 @@ impl Body {
             writer,
             value_left: bytes,
             value_taken: 0,
+            pace: Pace::default(),
             segment_bytes,
             end: Vec::with_capacity(2),
         }))
@@ -52,6 +75,16 @@ impl Body {
         match self {
             Body::Swallow(_) => 0,
             Body::Stream(stream) => stream.pinned_with(0),
+        }
+    }
+}
+
+impl Body {
+    /// Whether so little of a large value has come lately that others may have its room.
+    pub fn is_slow(&mut self, now_s: u32) -> bool {
+        match self {
+            Body::Swallow(_) => false,
+            Body::Stream(stream) => stream.pace.look(now_s, stream.value_taken),
         }
     }
 }
@@ -127,7 +160,7 @@ impl Conversation {
         }
     }
 
-    /// Gives up the room of a payload that stands still; see `refuse_stream`.
+    /// Gives up the room of a payload that stands still or trickles; see `refuse_stream`.
     pub fn refuse_upload(&mut self, talk: &mut Talk) {
         if let Some(Body::Stream(stream)) = talk.body.as_deref_mut() {
             if stream.writer.is_ok() {
@@ -169,5 +202,34 @@ impl Conversation {
             // The same line was a store when it came in.
             _ => self.out.line(NO_ROOM),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trickle_is_slow_and_a_stream_is_not() {
+        let window = STALLED_SECONDS as u32;
+        let looks = |bytes_a_second: u64, from_s: u32| {
+            let mut pace = Pace::default();
+            let mut look = |s: u32| pace.look(s, u64::from(s) * bytes_a_second);
+            (from_s..from_s + 3 * window)
+                .map(&mut look)
+                .collect::<Vec<bool>>()
+        };
+        let enough = UPLOAD_BYTES_MIN / STALLED_SECONDS + 1;
+        assert!(looks(enough, 1_000).iter().all(|slow| !slow));
+        let trickle = looks(1, 1_000);
+        assert!(
+            trickle[..window as usize].iter().all(|slow| !slow),
+            "not yet"
+        );
+        assert!(trickle[window as usize..].iter().all(|slow| *slow));
+        // It comes to life again.
+        let mut pace = Pace::default();
+        assert!(!pace.look(0, 0) && pace.look(window, 5));
+        assert!(!pace.look(2 * window, 5 + UPLOAD_BYTES_MIN));
     }
 }

@@ -28,6 +28,9 @@ pub const SEGMENT_BYTES_MAX: u64 = 2 << 20;
 pub const LINE_EXTRA_BYTES: usize = 4 << 10;
 /// Seconds a connection may stand still while it holds part of a buffer account that is half full.
 pub const STALLED_SECONDS: u64 = 10;
+/// What a large value must bring in `STALLED_SECONDS` while such values keep much of memory, bytes: 6 KiB a second, slower
+/// than any network that a cache is asked over. Less is as good as standing still: the room is others'.
+pub const UPLOAD_BYTES_MIN: u64 = 64 << 10;
 /// Seconds a reader may take over what it holds, once slow readers hold more than an eighth of memory.
 pub const SLOW_SECONDS: u32 = 2;
 /// What the writes of one turn of an event loop may wait for room, all together; then they are refused at once. A

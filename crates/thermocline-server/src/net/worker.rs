@@ -353,13 +353,15 @@ impl Worker {
         }
     }
 
-    /// Half-sent values that stand still while such values keep much of memory: their room is given up, and their
-    /// clients hear so when the rest has come.
+    /// Half-sent values that stand still or trickle while such values keep much of memory: their room is given up, and
+    /// their clients hear so when the rest has come.
     fn refuse_still_uploads(&mut self) {
         let pool = &self.shared.pool;
         for (_, connection) in &mut self.connections {
             let still_s = u64::from(self.now_s.saturating_sub(connection.moved_s));
-            if still_s > STALLED_SECONDS && pool.streams_are_tight() {
+            let body = connection.talk.body.as_mut();
+            let is_slow = body.is_some_and(|body| body.is_slow(self.now_s));
+            if (is_slow || still_s > STALLED_SECONDS) && pool.streams_are_tight() {
                 self.desk.conversation.refuse_upload(&mut connection.talk);
                 let charge = connection.charge(pool);
                 pool.recharge(connection.charged, charge);
