@@ -7,6 +7,7 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p thermocline --lib models::`
 
+mod expiry_models;
 mod group_models;
 mod reuse_models;
 

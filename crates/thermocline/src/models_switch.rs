@@ -25,6 +25,8 @@ pub(crate) enum Mutant {
     ChunkBlind,
     /// An item that a writer is changing is taken for expired by what its fields read in between.
     OverUnchecked,
+    /// An expired item that a reader met is taken out without its lock.
+    ExpireUnlocked,
     /// Segments are opened while a flush takes its mark.
     NoHold,
     /// A full lane is emptied without comparing.

@@ -13,6 +13,7 @@ fn modules_use_lower_levels_only() {
     let tests = [
         "tests.rs",
         "models.rs",
+        "expiry_models.rs",
         "group_models.rs",
         "reuse_models.rs",
         "simulation.rs",

@@ -156,8 +156,8 @@ impl Cache {
     /// The same with other settings.
     pub(crate) fn for_models_with(change: impl FnOnce(&mut Config)) -> Cache {
         let mut config = Config::new(crate::config::MEMORY_MIN);
-        change(&mut config);
         config.clock = crate::Clock::manual(1_800_000_000_000);
+        change(&mut config);
         config.threads = 1;
         config.curve = false;
         let budget = Arc::new(Budget::new(1 << 30));

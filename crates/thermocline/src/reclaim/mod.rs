@@ -36,6 +36,7 @@ use crate::config::{Cause, CONDEMNED_MIN, CONDEMNED_SHARE};
 use crate::groups::Groups;
 use crate::location::Place;
 use crate::metrics::Counter;
+use crate::models_switch::{mutant, Mutant};
 use crate::policy::Pool;
 use crate::segment::{SegmentId, State};
 use crate::store::Store;
@@ -455,11 +456,21 @@ impl Reclaim {
             return;
         }
         let Some(seen) = store.see(place) else { return };
-        if !store.is_gone(place, &seen.fields) || !seen.header.still(seen.item.header_after_copy())
-        {
+        // Under its lock: a touch meanwhile would book its new expiry after the old one was buried, and its item,
+        // touched and good for long, would be gone.
+        let locks = !mutant(Mutant::ExpireUnlocked);
+        if seen.header.busy() || locks && !seen.item.try_lock(seen.header) {
             return;
         }
-        let gone = drain::take(store, &pin, hash, &seen, Cause::Expired);
+        let is_gone = seen.is_same_under_lock() && store.is_gone(place, &seen.fields);
+        let gone = is_gone
+            .then(|| drain::take(store, &pin, hash, &seen, Cause::Expired))
+            .flatten();
+        match (&gone, locks) {
+            (Some(_), true) => seen.item.unlock_frozen(seen.header),
+            (None, true) => seen.item.unlock(seen.header),
+            (_, false) => {}
+        }
         drop(pin);
         if let Some(Some(gone)) = gone {
             store.tell(gone.cause, &gone.key, gone.value.as_deref());
