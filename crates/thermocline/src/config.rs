@@ -228,7 +228,7 @@ const SHAPE_SEGMENTS_MIN: u32 = 8;
 pub struct Config {
     /// Bytes that bound everything the cache owns: items, index, ghosts, tables, and `reserved_bytes`.
     pub memory: u64,
-    /// The largest budget `set_memory` may ask for later. Address space and the index directory (0.4 %)
+    /// The largest budget `set_memory` may ask for later. Address space and the index directory (0.2 %)
     /// are sized for it. Default: twice `memory`.
     pub memory_max: Option<u64>,
     /// Bytes of the budget that are not the cache's: an embedder's own buffers and baseline.

@@ -162,20 +162,19 @@ impl Pool {
         self.short.load(Relaxed)
     }
 
+    /// What a slab costs rises from line to line: one of one's own, a free one, a barrier (up to 12 us), an extent
+    /// (zeroed pages, and memory that others may want).
     fn take_any(&self, class: usize) -> Option<SlabId> {
         let mut books = lock(&self.books);
         if let Some(slab) = books.again(class).or_else(|| books.free.pop()) {
             return Some(slab);
         }
-        self.ripen(&mut books);
-        if let Some(slab) = books.free.pop() {
+        if let Some(slab) = self.ripened(&mut books) {
             return Some(slab);
         }
-        if let Some(extent) = self.extents.take() {
-            self.add_free(&mut books, extent.offset(), EXTENT_BYTES);
-            return books.free.pop();
-        }
-        self.ripened(&mut books)
+        let extent = self.extents.take()?;
+        self.add_free(&mut books, extent.offset(), EXTENT_BYTES);
+        books.free.pop()
     }
 
     /// A slab from limbo, after moving the epoch on if that can help.
