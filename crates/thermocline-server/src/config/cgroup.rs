@@ -51,19 +51,25 @@ pub struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Its limit now, bytes: of `memory.high` and `memory.max` the smaller. None: it has none.
-    pub fn limit(&self) -> Option<u64> {
-        let files: &[&str] = match self.version {
+    /// The files that may name a limit. The smallest binds.
+    pub fn limit_files(&self) -> &'static [&'static str] {
+        match self.version {
             1 => &["memory.limit_in_bytes"],
             _ => &["memory.high", "memory.max"],
-        };
-        let limit = |file: &&str| -> Option<u64> {
-            let text = fs::read_to_string(self.path.join(file)).ok()?;
-            let limit = text.trim().parse().ok()?;
-            (limit > 0 && limit < UNLIMITED).then_some(limit)
-        };
-        files.iter().filter_map(limit).min()
+        }
     }
+
+    /// Its limit now, bytes. None: it has none.
+    pub fn limit(&self) -> Option<u64> {
+        let limit = |file: &&str| limit_in(&fs::read_to_string(self.path.join(file)).ok()?);
+        self.limit_files().iter().filter_map(limit).min()
+    }
+}
+
+/// The limit a file names, bytes. None: it says that there is none.
+pub fn limit_in(text: &str) -> Option<u64> {
+    let limit = text.trim().parse().ok()?;
+    (limit > 0 && limit < UNLIMITED).then_some(limit)
 }
 
 /// Our control group and those above it, as far as we can see them: their limits all bind us.

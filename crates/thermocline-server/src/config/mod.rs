@@ -13,7 +13,7 @@ pub mod memcached;
 mod size;
 mod suggest;
 
-pub use cgroup::{default_memory_bytes, memory_groups, memory_there_is, MemoryGroup};
+pub use cgroup::{default_memory_bytes, limit_in, memory_groups, memory_there_is, MemoryGroup};
 pub use groups::{parse_groups, show_groups};
 pub use keys::{key, Key, KEYS};
 pub use layers::{flags, resolve, ConfigError, Layers};

@@ -11,6 +11,7 @@ mod controller;
 mod history;
 #[cfg(test)]
 mod reaction;
+mod small_file;
 mod sources;
 mod worth;
 

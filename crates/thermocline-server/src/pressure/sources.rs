@@ -1,15 +1,16 @@
 //! Where signs of pressure are read: PSI, the control group's limits and events (version 2 and 1), the machine's free
 //! memory; and the alarms the kernel raises by itself.
 //!
-//! One look reads five small files, about 30 us. Everything is under a root directory, so that tests can make a
+//! One look reads a handful of small files that are kept open, about 30 us. Everything is under a root directory, so that tests can make a
 //! machine out of files. What is missing is None: a system that tells nothing is left alone.
 
 use super::controller::Reading;
-use crate::config::{memory_groups, MemoryGroup};
+use super::small_file::SmallFile;
+use crate::config::{limit_in, memory_groups, MemoryGroup};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -19,10 +20,21 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 const TRIGGER: &str = "some 100000 2000000\n";
 
 pub struct Sources {
-    root: PathBuf,
     /// The PSI file of our control group, else of the machine.
-    psi: Option<PathBuf>,
-    groups: Vec<MemoryGroup>,
+    psi: Option<SmallFile>,
+    groups: Vec<Group>,
+    machine: SmallFile,
+    /// What was read last.
+    text: Vec<u8>,
+}
+
+/// A control group's files.
+struct Group {
+    of: MemoryGroup,
+    limits: Vec<SmallFile>,
+    usage: SmallFile,
+    stat: SmallFile,
+    hits: SmallFile,
 }
 
 /// A descriptor that becomes readable (or has an exceptional condition) when the kernel raises an alarm.
@@ -40,12 +52,14 @@ impl Sources {
             .iter()
             .map(|group| group.path.join("memory.pressure"));
         let of_machine = root.join("proc/pressure/memory");
+        let psi = of_group
+            .chain([of_machine])
+            .find(|path| fs::metadata(path).is_ok());
         Sources {
-            psi: of_group
-                .chain([of_machine])
-                .find(|path| fs::metadata(path).is_ok()),
-            root: root.to_path_buf(),
-            groups,
+            psi: psi.map(SmallFile::new),
+            groups: groups.into_iter().map(Group::new).collect(),
+            machine: SmallFile::new(root.join("proc/meminfo")),
+            text: Vec::new(),
         }
     }
 
@@ -58,7 +72,7 @@ impl Sources {
     }
 
     fn psi_alarm(&self) -> Option<Alarm> {
-        let path = self.psi.as_ref()?;
+        let path = self.psi.as_ref()?.path();
         let mut file = OpenOptions::new().read(true).write(true).open(path).ok()?;
         match file.write_all(TRIGGER.as_bytes()) {
             Ok(()) => Some(Alarm::Psi(file)),
@@ -70,7 +84,10 @@ impl Sources {
     }
 
     fn event_alarm(&self) -> Option<Alarm> {
-        let group = self.groups.first().filter(|group| group.version == 1)?;
+        let group = &self.groups.first()?.of;
+        if group.version != 1 {
+            return None;
+        }
         let level = File::open(group.path.join("memory.pressure_level")).ok()?;
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).ok()?;
         let numbers = format!("{} {} low", raw(&event), raw(&level));
@@ -85,14 +102,19 @@ impl Sources {
     }
 
     /// One look. Clock, budget and alarm are the caller's.
-    pub fn look(&self) -> Reading {
+    pub fn look(&mut self) -> Reading {
         let scarcest = self.scarcest_group();
         let (available, total) = self.machine();
+        let text = &mut self.text;
+        let hits = self.groups.iter_mut().filter_map(|group| group.hits(text));
         Reading {
-            stalled_us: self.psi.as_deref().and_then(stalled_us),
+            hits: hits.reduce(|a, b| a + b),
+            stalled_us: self
+                .psi
+                .as_mut()
+                .and_then(|psi| stalled_us(psi.read(text)?)),
             limit: scarcest.map(|(limit, _)| limit),
             used: scarcest.map(|(_, used)| used),
-            hits: self.groups.iter().filter_map(hits).reduce(|a, b| a + b),
             available,
             total,
             ..Reading::default()
@@ -100,11 +122,12 @@ impl Sources {
     }
 
     /// Limit and use of the group on the way up that has the smallest share left.
-    fn scarcest_group(&self) -> Option<(u64, u64)> {
+    fn scarcest_group(&mut self) -> Option<(u64, u64)> {
+        let text = &mut self.text;
         let facts = self
             .groups
-            .iter()
-            .filter_map(|group| Some((group.limit()?, used(group)?)));
+            .iter_mut()
+            .filter_map(|group| Some((group.limit(text)?, group.used(text)?)));
         facts.min_by(|a, b| {
             let share = |&(limit, used): &(u64, u64)| {
                 limit.saturating_sub(used) as f64 / limit.max(1) as f64
@@ -113,8 +136,8 @@ impl Sources {
         })
     }
 
-    fn machine(&self) -> (Option<u64>, Option<u64>) {
-        let text = fs::read_to_string(self.root.join("proc/meminfo")).unwrap_or_default();
+    fn machine(&mut self) -> (Option<u64>, Option<u64>) {
+        let text = self.machine.read(&mut self.text).unwrap_or_default();
         let bytes = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
             line.split_whitespace()
@@ -133,57 +156,68 @@ fn raw(descriptor: &impl AsFd) -> i32 {
 }
 
 /// `total=` of the line `some`.
-fn stalled_us(path: &Path) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
+fn stalled_us(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     line.split_whitespace()
         .find_map(|word| word.strip_prefix("total=")?.parse().ok())
 }
 
-/// What is used in a group and cannot simply be dropped: without the page cache that nobody has mapped.
-fn used(group: &MemoryGroup) -> Option<u64> {
-    let (usage, file_names) = match group.version {
-        1 => (
-            "memory.usage_in_bytes",
-            ["total_inactive_file ", "total_active_file "],
-        ),
-        _ => ("memory.current", ["inactive_file ", "active_file "]),
-    };
-    let usage: u64 = fs::read_to_string(group.path.join(usage))
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
-    let stat = fs::read_to_string(group.path.join("memory.stat")).unwrap_or_default();
-    let cached = |name: &str| -> u64 {
-        let value = stat.lines().find_map(|line| line.strip_prefix(name));
-        value
-            .and_then(|value| value.trim().parse().ok())
-            .unwrap_or(0)
-    };
-    Some(usage.saturating_sub(file_names.into_iter().map(cached).sum()))
-}
-
-/// How often the limits of a group were hit.
-fn hits(group: &MemoryGroup) -> Option<u64> {
-    if group.version == 1 {
-        return fs::read_to_string(group.path.join("memory.failcnt"))
-            .ok()?
-            .trim()
-            .parse()
-            .ok();
+impl Group {
+    fn new(of: MemoryGroup) -> Group {
+        let file = |name: &str| SmallFile::new(of.path.join(name));
+        let (usage, hits) = match of.version {
+            1 => ("memory.usage_in_bytes", "memory.failcnt"),
+            _ => ("memory.current", "memory.events"),
+        };
+        Group {
+            limits: of.limit_files().iter().map(|name| file(name)).collect(),
+            usage: file(usage),
+            stat: file("memory.stat"),
+            hits: file(hits),
+            of,
+        }
     }
-    let text = fs::read_to_string(group.path.join("memory.events")).ok()?;
-    let count = |name: &str| -> Option<u64> {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-    };
-    Some(count("high ")? + count("max ")?)
+
+    fn limit(&mut self, text: &mut Vec<u8>) -> Option<u64> {
+        let limits = self.limits.iter_mut();
+        limits.filter_map(|file| limit_in(file.read(text)?)).min()
+    }
+
+    /// What is used and cannot simply be dropped: without the page cache that nobody has mapped.
+    fn used(&mut self, text: &mut Vec<u8>) -> Option<u64> {
+        let file_names = match self.of.version {
+            1 => ["total_inactive_file ", "total_active_file "],
+            _ => ["inactive_file ", "active_file "],
+        };
+        let usage = self.usage.number(text)?;
+        let stat = self.stat.read(text).unwrap_or_default();
+        let cached = |name: &str| -> u64 {
+            let value = stat.lines().find_map(|line| line.strip_prefix(name));
+            value
+                .and_then(|value| value.trim().parse().ok())
+                .unwrap_or(0)
+        };
+        Some(usage.saturating_sub(file_names.into_iter().map(cached).sum()))
+    }
+
+    /// How often its limits were hit.
+    fn hits(&mut self, text: &mut Vec<u8>) -> Option<u64> {
+        if self.of.version == 1 {
+            return self.hits.number(text);
+        }
+        let text = self.hits.read(text)?;
+        let count = |name: &str| -> Option<u64> {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+        };
+        Some(count("high ")? + count("max ")?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     struct Tree(PathBuf);
 
@@ -235,7 +269,8 @@ mod tests {
                 ("sys/fs/cgroup/box/memory.events", "high 0\nmax 1\n"),
             ],
         );
-        let reading = Sources::new(&tree.0).look();
+        let mut sources = Sources::new(&tree.0);
+        let reading = sources.look();
         assert_eq!(reading.stalled_us, Some(12345));
         assert_eq!(
             (reading.limit, reading.used),
@@ -248,7 +283,7 @@ mod tests {
             (Some(400 << 10), Some(1000 << 10))
         );
         tree.write("sys/fs/cgroup/box/memory.current", "100000\n");
-        let reading = Sources::new(&tree.0).look();
+        let reading = sources.look();
         assert_eq!(
             (reading.limit, reading.used),
             (Some(500_000), Some(240_000)),
@@ -304,11 +339,8 @@ mod tests {
         if let Err(error) = may {
             return println!("skipped: {}: {error}", path.display());
         }
-        let sources = Sources {
-            root: "/".into(),
-            psi: Some(path.into()),
-            groups: Vec::new(),
-        };
+        let mut sources = Sources::new(Path::new("/no/such/root"));
+        sources.psi = Some(SmallFile::new(path.into()));
         assert!(sources.psi_alarm().is_some(), "refused: {TRIGGER:?}");
     }
 
