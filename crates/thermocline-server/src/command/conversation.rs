@@ -90,105 +90,25 @@ impl Conversation {
         let mut served = 0;
         let mut resume = None;
         let mut next = loop {
-            if talk.listing.is_some() && !self.continue_listing(talk) {
-                break Next::Yield;
-            }
-            if talk.rewrite.is_some() && !self.continue_rewrite(talk) {
-                break Next::Yield;
-            }
-            if talk.body.is_some() {
-                at += self.feed_body(talk, &input[at..]);
-                if talk.body.is_some() {
-                    break Next::Done;
-                }
-            }
-            if self.out.is_high() {
-                break Next::Flush;
-            }
-            if at == input.len() {
-                break Next::Done;
-            }
-            if served == self.shared.settings.requests_per_turn {
-                self.counters.conn_yields.add(1);
-                break Next::Yield;
+            if let Some(next) = self.before_a_line(talk, input, &mut at, served) {
+                break next;
             }
             let Some((line, line_bytes)) = wire::split_line(&input[at..]) else {
-                break if self.line_is_too_long(&input[at..]) {
-                    Next::Close
-                } else {
-                    Next::Line
+                break match self.line_is_too_long(&input[at..]) {
+                    true => Next::Close,
+                    false => Next::Line,
                 };
             };
             served += 1;
-            if talk.more.is_some() || !talk.trusted {
-                resume = self.flush(&mut batch);
-                if resume.is_some() {
+            match self.one_line(talk, &mut batch, input, at, line, line_bytes) {
+                Took::Bytes(bytes) => at += bytes,
+                Took::Last(bytes, next) => {
+                    at += bytes;
+                    break next;
+                }
+                Took::PiledUp(place) => {
+                    resume = Some(place);
                     break Next::Flush;
-                }
-                match self.special_line(talk, line, line_bytes, &input[at..]) {
-                    Special::Consumed(bytes) => at += bytes,
-                    Special::Wait(next) => break next,
-                }
-                continue;
-            }
-            let request = match wire::parse(line, self.limits) {
-                Ok(request) => request,
-                Err(refusal) => {
-                    resume = self.flush(&mut batch);
-                    if resume.is_some() {
-                        break Next::Flush;
-                    }
-                    self.out.line(refusal.answer);
-                    at += line_bytes;
-                    talk.body = Body::swallow(refusal.swallow);
-                    continue;
-                }
-            };
-            match request {
-                // The common case: reads gather until something else comes along.
-                Request::Get(get) => {
-                    let line = KeyLine {
-                        at,
-                        bytes: line.len(),
-                        continued: false,
-                    };
-                    resume = self.batch_get(&mut batch, get, line);
-                    if resume.is_some() {
-                        break Next::Flush;
-                    }
-                    at += line_bytes;
-                }
-                Request::MetaGet(meta) if Batch::takes(&meta) => {
-                    resume = self.batch_meta(&mut batch, meta, at);
-                    if resume.is_some() {
-                        break Next::Flush;
-                    }
-                    at += line_bytes;
-                }
-                request => {
-                    resume = self.flush(&mut batch);
-                    if resume.is_some() {
-                        break Next::Flush;
-                    }
-                    let payload = request.payload_bytes();
-                    if payload > 0 {
-                        match self.payload(talk, request, line, &input[at + line_bytes..]) {
-                            Payload::Used(bytes) => at += line_bytes + bytes,
-                            Payload::Wait => break Next::Bytes(line_bytes + payload as usize),
-                        }
-                        continue;
-                    }
-                    match self.command(talk, request, line) {
-                        Line::Done => at += line_bytes,
-                        Line::Close => {
-                            at = input.len();
-                            break Next::Close;
-                        }
-                        Line::More(left) => {
-                            at += line.len() - left;
-                            break Next::Flush;
-                        }
-                    }
                 }
             }
         };
@@ -196,6 +116,112 @@ impl Conversation {
             (at, talk.more, next) = (place, more, Next::Flush);
         }
         Step { consumed: at, next }
+    }
+
+    /// What was begun before goes on first. Some: no further line is taken up now.
+    #[inline]
+    fn before_a_line(
+        &mut self,
+        talk: &mut Talk,
+        input: &[u8],
+        at: &mut usize,
+        served: usize,
+    ) -> Option<Next> {
+        if talk.listing.is_some() && !self.continue_listing(talk) {
+            return Some(Next::Yield);
+        }
+        if talk.rewrite.is_some() && !self.continue_rewrite(talk) {
+            return Some(Next::Yield);
+        }
+        if talk.body.is_some() {
+            *at += self.feed_body(talk, &input[*at..]);
+            if talk.body.is_some() {
+                return Some(Next::Done);
+            }
+        }
+        if self.out.is_high() {
+            return Some(Next::Flush);
+        }
+        if *at == input.len() {
+            return Some(Next::Done);
+        }
+        if served == self.shared.settings.requests_per_turn {
+            self.counters.conn_yields.add(1);
+            return Some(Next::Yield);
+        }
+        None
+    }
+
+    /// The line that begins at `at`: read into the batch, or, once that is answered, carried out.
+    #[inline]
+    fn one_line<'a>(
+        &mut self,
+        talk: &mut Talk,
+        batch: &mut Batch<'a>,
+        input: &'a [u8],
+        at: usize,
+        line: &'a [u8],
+        line_bytes: usize,
+    ) -> Took {
+        if talk.more.is_some() || !talk.trusted {
+            if let Some(resume) = self.flush(batch) {
+                return Took::PiledUp(resume);
+            }
+            return self.special_line(talk, line, line_bytes, &input[at..]);
+        }
+        let request = match wire::parse(line, self.limits) {
+            Ok(request) => request,
+            Err(refusal) => {
+                if let Some(resume) = self.flush(batch) {
+                    return Took::PiledUp(resume);
+                }
+                self.out.line(refusal.answer);
+                talk.body = Body::swallow(refusal.swallow);
+                return Took::Bytes(line_bytes);
+            }
+        };
+        let piled_up = match request {
+            // The common case: reads gather until something else comes along.
+            Request::Get(get) => {
+                let line = KeyLine {
+                    at,
+                    bytes: line.len(),
+                    continued: false,
+                };
+                self.batch_get(batch, get, line)
+            }
+            Request::MetaGet(meta) if Batch::takes(&meta) => self.batch_meta(batch, meta, at),
+            request => {
+                if let Some(resume) = self.flush(batch) {
+                    return Took::PiledUp(resume);
+                }
+                return self.alone(talk, request, line, line_bytes, &input[at + line_bytes..]);
+            }
+        };
+        piled_up.map_or(Took::Bytes(line_bytes), Took::PiledUp)
+    }
+
+    /// A request that is no plain read: what came before it has been answered.
+    fn alone(
+        &mut self,
+        talk: &mut Talk,
+        request: Request<'_>,
+        line: &[u8],
+        line_bytes: usize,
+        after: &[u8],
+    ) -> Took {
+        let payload = request.payload_bytes();
+        if payload > 0 {
+            return match self.payload(talk, request, line, after) {
+                Payload::Used(bytes) => Took::Bytes(line_bytes + bytes),
+                Payload::Wait => Took::Last(0, Next::Bytes(line_bytes + payload as usize)),
+            };
+        }
+        match self.command(talk, request, line) {
+            Line::Done => Took::Bytes(line_bytes),
+            Line::Close => Took::Last(line_bytes + after.len(), Next::Close),
+            Line::More(left) => Took::Last(line.len() - left, Next::Flush),
+        }
     }
 
     /// A beginning of a line that will be no command, however it goes on. memcached closes without a word, too.
@@ -218,18 +244,21 @@ impl Conversation {
         line: &[u8],
         line_bytes: usize,
         input: &[u8],
-    ) -> Special {
+    ) -> Took {
         if let Some(more) = talk.more.take() {
             let left = self.more_keys(more, Words::new(line));
             if left == 0 {
-                return Special::Consumed(line_bytes);
+                return Took::Bytes(line_bytes);
             }
             talk.more = Some(more);
-            return Special::Consumed(line.len() - left);
+            return Took::Bytes(line.len() - left);
         }
         match self.login(talk, line, &input[line_bytes..]) {
-            Some(payload) => Special::Consumed(line_bytes + payload),
-            None => Special::Wait(Next::Bytes(line_bytes + super::auth::payload_bytes(line))),
+            Some(payload) => Took::Bytes(line_bytes + payload),
+            None => {
+                let bytes = line_bytes + super::auth::payload_bytes(line);
+                Took::Last(0, Next::Bytes(bytes))
+            }
         }
     }
 
@@ -288,7 +317,11 @@ impl Conversation {
     }
 }
 
-enum Special {
-    Consumed(usize),
-    Wait(Next),
+/// How far the input of `run` is done with after a line.
+enum Took {
+    Bytes(usize),
+    /// So many bytes, and no further line now.
+    Last(usize, Next),
+    /// Output piled up: the input goes on there.
+    PiledUp(Resume),
 }
