@@ -8,17 +8,15 @@
 use super::connection::{Checks, Connection};
 use super::outcome::Outcome;
 use super::source::PhaseOps;
+use super::turns::{self, Turns, WAIT_MAX};
 use super::wire::Encoder;
 use crate::machine::thread_cpu_ns;
 use crate::pace::{Budget, Timetable};
 use crate::workload::Op;
 use anyhow::{Context, Result};
-use mio::{Events, Poll, Token};
+use mio::{Poll, Token};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// How often stuck connections are looked for, ns.
-const PATROL_NS: u64 = 100_000_000;
 
 /// A phase as one thread sees it.
 pub struct Phase<'a> {
@@ -73,7 +71,6 @@ impl Driver {
             batch: Vec::new(),
             exhausted: false,
             turn: 0,
-            patrol_ns: PATROL_NS,
         }
         .finish()
     }
@@ -89,41 +86,75 @@ struct Run<'a, 'd> {
     backlog: Vec<VecDeque<(Op, u64)>>,
     exhausted: bool,
     turn: usize,
-    patrol_ns: u64,
+}
+
+impl Turns for Run<'_, '_> {
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn poll(&mut self) -> &mut Poll {
+        &mut self.driver.poll
+    }
+
+    fn issue(&mut self) -> Result<Option<Duration>> {
+        self.issue_due();
+        if self.is_over() {
+            return Ok(None);
+        }
+        Ok(Some(match (&self.phase.timetable, self.exhausted) {
+            (Some(table), false) => table.wait(self.now_ns()),
+            _ => WAIT_MAX,
+        }))
+    }
+
+    fn on_ready(&mut self, index: usize, closed: bool) -> Result<()> {
+        let start = self.start;
+        let connection = &mut self.driver.connections[index];
+        let received = connection.receive(
+            closed,
+            || start.elapsed().as_nanos() as u64,
+            &self.phase.encoder,
+            self.phase.checks,
+            &mut self.outcome,
+        );
+        let result = received.and_then(|()| {
+            let now_ns = start.elapsed().as_nanos() as u64;
+            self.driver.connections[index].flush(now_ns, &mut self.outcome)
+        });
+        match result {
+            Ok(()) => self.refill(index),
+            Err(why) => self.dropped(index, &why)?,
+        }
+        Ok(())
+    }
+
+    fn stuck(&mut self, now_ns: u64) -> Vec<usize> {
+        if self.past_deadline() {
+            self.exhausted = true;
+        }
+        let timeout_ns = self.phase.timeout.as_nanos() as u64;
+        let connections = self.driver.connections.iter().enumerate();
+        let stuck = connections.filter(|(_, connection)| connection.is_stuck(now_ns, timeout_ns));
+        stuck.map(|(index, _)| index).collect()
+    }
+
+    fn dropped(&mut self, index: usize, why: &str) -> Result<()> {
+        self.reopen(index, why);
+        Ok(())
+    }
 }
 
 impl Run<'_, '_> {
     fn finish(mut self) -> Result<Outcome> {
         let cpu_before = thread_cpu_ns();
-        let mut events = Events::with_capacity(1024);
         for index in 0..self.driver.connections.len() {
             self.refill(index);
         }
-        loop {
-            self.issue_due();
-            if self.is_over() {
-                break;
-            }
-            let wait = match (&self.phase.timetable, self.exhausted) {
-                (Some(table), false) => table.wait(self.now_ns()).min(Duration::from_millis(100)),
-                _ => Duration::from_millis(100),
-            };
-            match self.driver.poll.poll(&mut events, Some(wait)) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                other => other.context("the event poll failed")?,
-            }
-            for event in &events {
-                self.on_ready(event.token().0, event.is_read_closed() || event.is_error());
-            }
-            self.patrol();
-        }
+        turns::take(&mut self)?;
         self.outcome.elapsed_ns = self.now_ns();
         self.outcome.loader_cpu_ns = thread_cpu_ns() - cpu_before;
         Ok(self.outcome)
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
     }
 
     fn past_deadline(&self) -> bool {
@@ -160,27 +191,7 @@ impl Run<'_, '_> {
         self.outcome.fail(why, left as u64);
     }
 
-    fn on_ready(&mut self, index: usize, closed: bool) {
-        let start = self.start;
-        let connection = &mut self.driver.connections[index];
-        let received = connection.receive(
-            closed,
-            || start.elapsed().as_nanos() as u64,
-            &self.phase.encoder,
-            self.phase.checks,
-            &mut self.outcome,
-        );
-        let result = received.and_then(|()| {
-            let now_ns = start.elapsed().as_nanos() as u64;
-            self.driver.connections[index].flush(now_ns, &mut self.outcome)
-        });
-        match result {
-            Ok(()) => self.refill(index),
-            Err(why) => self.dropped(index, &why),
-        }
-    }
-
-    fn dropped(&mut self, index: usize, why: &str) {
+    fn reopen(&mut self, index: usize, why: &str) {
         let connection = &mut self.driver.connections[index];
         if connection.reopen(why, &self.driver.poll, &mut self.outcome) {
             self.refill(index);
@@ -221,11 +232,12 @@ impl Run<'_, '_> {
         if self.batch.is_empty() {
             return;
         }
+        let queued_ns = self.now_ns();
         let connection = &mut self.driver.connections[index];
-        connection.queue(&self.batch, &self.phase.encoder);
+        connection.queue(&self.batch, queued_ns, &self.phase.encoder);
         let now_ns = self.start.elapsed().as_nanos() as u64;
         if let Err(why) = connection.flush(now_ns, &mut self.outcome) {
-            self.dropped(index, &why);
+            self.reopen(index, &why);
         }
     }
 
@@ -284,22 +296,5 @@ impl Run<'_, '_> {
             }
         }
         self.turn
-    }
-
-    fn patrol(&mut self) {
-        let now_ns = self.now_ns();
-        if now_ns < self.patrol_ns {
-            return;
-        }
-        self.patrol_ns = now_ns + PATROL_NS;
-        if self.past_deadline() {
-            self.exhausted = true;
-        }
-        let timeout_ns = self.phase.timeout.as_nanos() as u64;
-        for index in 0..self.driver.connections.len() {
-            if self.driver.connections[index].is_stuck(now_ns, timeout_ns) {
-                self.dropped(index, "no reply within the timeout");
-            }
-        }
     }
 }

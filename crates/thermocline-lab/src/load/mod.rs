@@ -5,16 +5,19 @@
 //! exact counts, failures apart and never rc 0, no hang when connections drop, latency from
 //! the intended start, no burst at the start.
 
+pub mod awaited;
 pub mod connection;
 pub mod driver;
 pub mod options;
 pub mod outcome;
+pub mod pipe;
 pub mod reply;
 pub mod result;
 pub mod server_cost;
 pub mod source;
 pub mod stream;
 pub mod target;
+pub mod turns;
 pub mod wire;
 
 pub use options::LoadOptions;

@@ -56,27 +56,13 @@ pub struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// One `get` line for a run of reads (MultiGet), or the first part of it; end with [`Encoder::end_reads`].
-    pub fn begin_reads(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"get");
-    }
-
-    pub fn add_read(&self, id: u64, out: &mut Vec<u8>) {
-        out.push(b' ');
-        self.key(id, out);
-    }
-
-    pub fn end_reads(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"\r\n");
-    }
-
     /// One read of its own.
     pub fn read(&self, id: u64, out: &mut Vec<u8>) {
         match self.dialect {
             Dialect::TextGet | Dialect::MultiGet => {
-                self.begin_reads(out);
-                self.add_read(id, out);
-                self.end_reads(out);
+                out.extend_from_slice(b"get ");
+                self.key(id, out);
+                out.extend_from_slice(b"\r\n");
             }
             Dialect::Mg => {
                 out.extend_from_slice(b"mg ");
@@ -119,7 +105,7 @@ impl Encoder<'_> {
         out.extend_from_slice(b"\r\n");
     }
 
-    fn key(&self, id: u64, out: &mut Vec<u8>) {
+    pub fn key(&self, id: u64, out: &mut Vec<u8>) {
         let at = out.len();
         out.resize(at + self.key_bytes, 0);
         key_into(id, &mut out[at..]);

@@ -28,7 +28,7 @@ pub struct ServerPlan {
 }
 
 impl ServerPlan {
-    /// Reads `server` (a known product, with `memory` and `threads`) or `command`, then `flags`, `binary`.
+    /// Reads `server` (a known product, with `memory`, `threads` and `socket`) or `command`, then `flags`, `binary`.
     pub fn read(settings: &mut Settings) -> Result<ServerPlan> {
         let products = [
             ("thermocline", Product::Thermocline),
@@ -95,6 +95,7 @@ impl ServerPlan {
                 format!("memcached://127.0.0.1:{port}")
             },
             command: words.join(" "),
+            template: self.words.join(" "),
             version: String::new(),
         };
         server.answered_within(self.start_limit, port, &socket)
@@ -137,37 +138,33 @@ impl Product {
             .bytes("memory")?
             .ok_or_else(|| settings.missing("memory", "how much the server gets, as \"256MiB\""))?;
         let threads = settings.count("threads")?.unwrap_or(1).to_string();
-        let words = match self {
+        let is_unix = settings
+            .choice("socket", &[("tcp", false), ("unix", true)])?
+            .unwrap_or(false);
+        let (program, words) = match self {
             Product::Thermocline => {
-                let own = binary.unwrap_or_else(|| beside_us("thermocline"));
-                vec![
-                    own,
-                    "serve".into(),
-                    "--memory".into(),
-                    memory.to_string(),
-                    "--threads".into(),
-                    threads,
-                    "--memcached".into(),
-                    "127.0.0.1:{port}".into(),
-                    "--http".into(),
-                    "127.0.0.1:{port2}".into(),
-                ]
+                let listen = match is_unix {
+                    true => "unix:{socket}",
+                    false => "127.0.0.1:{port}",
+                };
+                let words = format!("serve --memory {memory} --threads {threads} --memcached {listen} --http 127.0.0.1:{{port2}}");
+                (beside_us("thermocline"), words)
             }
-            Product::Memcached => vec![
-                binary.unwrap_or_else(|| "memcached".into()),
-                "-l".into(),
-                "127.0.0.1".into(),
-                "-p".into(),
-                "{port}".into(),
-                "-m".into(),
-                (memory >> 20).max(1).to_string(),
-                "-t".into(),
-                threads,
-                "-u".into(),
-                "root".into(),
-            ],
+            Product::Memcached => {
+                let listen = match is_unix {
+                    true => "-s {socket}",
+                    false => "-l 127.0.0.1 -p {port}",
+                };
+                let megabytes = (memory >> 20).max(1);
+                let words = format!("{listen} -m {megabytes} -t {threads} -u root");
+                ("memcached".to_string(), words)
+            }
         };
-        Ok(words)
+        let words = words.split(' ').map(str::to_string);
+        Ok([binary.unwrap_or(program)]
+            .into_iter()
+            .chain(words)
+            .collect())
     }
 }
 
@@ -198,6 +195,8 @@ pub struct Server {
     last_words: Mutex<Receiver<String>>,
     pub address: String,
     pub command: String,
+    /// The command before ports and paths were filled in, which are others each time.
+    pub template: String,
     /// What it answered to `version`.
     pub version: String,
 }
@@ -376,5 +375,13 @@ mod tests {
         let words = flags.unwrap().words;
         assert!(words.ends_with(&["-o".to_string(), "slab_chunk_max=1".to_string()]));
         assert!(words.contains(&"64".to_string()), "{words:?}");
+        for (server, listen) in [("memcached", "{socket}"), ("thermocline", "unix:{socket}")] {
+            let asked = json!({ "server": server, "memory": 1, "socket": "unix" });
+            let words = plan(asked).unwrap().words.join(" ");
+            assert!(
+                words.contains(listen) && !words.contains("{port}"),
+                "{words}"
+            );
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Any memcached server as a subject, by its text or meta protocol, over TCP or a unix socket: one that runs
 //! already, or one started for the point.
 
-mod connection;
+mod flight;
 mod request;
 mod worker;
 
@@ -98,7 +98,11 @@ impl Manner {
             dialect: settings
                 .choice(
                     "protocol",
-                    &[("text", Dialect::Text), ("meta", Dialect::Meta)],
+                    &[
+                        ("text", Dialect::Text),
+                        ("multi-get", Dialect::MultiGet),
+                        ("meta", Dialect::Meta),
+                    ],
                 )?
                 .unwrap_or(Dialect::Text),
             connections: bounded(settings, "connections", 16, CONNECTIONS_MAX)?,
@@ -297,11 +301,8 @@ impl Subject for MemcachedSubject {
         .map(|(name, value)| (name.to_string(), value))
         .into();
         match &self.server {
-            // The port is another one each time: the command without it would differ by nothing.
             Some(server) => {
-                let port = self.address.rsplit(':').next().unwrap_or_default();
-                let command = server.command.replace(port, "{port}");
-                facts.insert("command".into(), Value::from(command));
+                facts.insert("command".into(), Value::from(server.template.clone()));
                 facts.insert("version".into(), Value::from(server.version.clone()));
             }
             None => drop(facts.insert("address".into(), Value::from(self.address.clone()))),

@@ -6,6 +6,8 @@ use std::io::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Text,
+    /// As text, but the reads of a pipeline are one `get` line.
+    MultiGet,
     Meta,
 }
 
@@ -13,20 +15,22 @@ impl Dialect {
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Text => "text",
+            Dialect::MultiGet => "multi-get",
             Dialect::Meta => "meta",
         }
     }
 
+    /// A read of its own.
     pub fn read(self, key: &[u8], out: &mut Vec<u8>) {
         match self {
-            Dialect::Text => line(out, &[b"get ", key, b"\r\n"]),
+            Dialect::Text | Dialect::MultiGet => line(out, &[b"get ", key, b"\r\n"]),
             Dialect::Meta => line(out, &[b"mg ", key, b" v\r\n"]),
         }
     }
 
     pub fn delete(self, key: &[u8], out: &mut Vec<u8>) {
         match self {
-            Dialect::Text => line(out, &[b"delete ", key, b"\r\n"]),
+            Dialect::Text | Dialect::MultiGet => line(out, &[b"delete ", key, b"\r\n"]),
             Dialect::Meta => line(out, &[b"md ", key, b"\r\n"]),
         }
     }
@@ -35,7 +39,7 @@ impl Dialect {
     pub fn write(self, how: How, key: &[u8], value: &[&[u8]], out: &mut Vec<u8>) {
         let bytes: usize = value.iter().map(|part| part.len()).sum();
         match self {
-            Dialect::Text => {
+            Dialect::Text | Dialect::MultiGet => {
                 line(out, &[how.verb(), b" ", key]);
                 write!(out, " 0 0 {bytes}\r\n").expect("writing to memory does not fail");
             }

@@ -10,7 +10,14 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
-type Map = Arc<Mutex<HashMap<String, Vec<u8>>>>;
+/// What the server holds, and how many lines asked for keys.
+#[derive(Default)]
+struct Held {
+    values: HashMap<String, Vec<u8>>,
+    get_lines: usize,
+}
+
+type Map = Arc<Mutex<Held>>;
 
 /// Closes each connection after `drop_after` requests; answers nothing at all if `is_silent`.
 fn fake(drop_after: usize, is_silent: bool) -> String {
@@ -36,27 +43,38 @@ fn serve(stream: TcpStream, map: &Map, drop_after: usize, is_silent: bool) -> Op
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         let (verb, key) = (words[0], words.get(1).copied().unwrap_or_default());
-        let mut map = map.lock().unwrap();
+        let mut held = map.lock().unwrap();
+        held.get_lines += usize::from(matches!(verb, "get" | "mg"));
+        let get_lines = held.get_lines;
+        let map = &mut held.values;
         let is_meta = verb.starts_with('m');
         let reply = match verb {
-            "get" | "mg" => match (map.get(key), is_meta) {
-                (Some(value), true) => {
+            "mg" => match map.get(key) {
+                Some(value) => {
                     [format!("VA {}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
                 }
-                (Some(value), false) => {
-                    let head = format!("VALUE {key} 0 {}\r\n", value.len());
-                    [head.as_bytes(), value, b"\r\nEND\r\n"].concat()
-                }
-                (None, true) => b"EN\r\n".to_vec(),
-                (None, false) => b"END\r\n".to_vec(),
+                None => b"EN\r\n".to_vec(),
             },
+            "get" => {
+                let mut reply = Vec::new();
+                for (key, value) in words[1..].iter().filter_map(|key| map.get_key_value(*key)) {
+                    reply.extend(format!("VALUE {key} 0 {}\r\n", value.len()).bytes());
+                    reply.extend(value);
+                    reply.extend(b"\r\n");
+                }
+                [&reply[..], b"END\r\n"].concat()
+            }
             "delete" | "md" => match (map.remove(key).is_some(), is_meta) {
                 (true, false) => b"DELETED\r\n".to_vec(),
                 (true, true) => b"HD\r\n".to_vec(),
                 (false, false) => b"NOT_FOUND\r\n".to_vec(),
                 (false, true) => b"NF\r\n".to_vec(),
             },
-            "stats" => b"STAT curr_items 3\r\nSTAT cmd_get 7\r\nSTAT version x\r\nEND\r\n".to_vec(),
+            "stats" => {
+                let items = map.len();
+                format!("STAT curr_items {items}\r\nSTAT cmd_get {get_lines}\r\nSTAT version x\r\nEND\r\n")
+                    .into_bytes()
+            }
             _ => {
                 let bytes: usize = words[if is_meta { 2 } else { 4 }].parse().ok()?;
                 let mut value = vec![0; bytes + 2];
@@ -126,8 +144,8 @@ fn answers(outcomes: &Outcomes) -> Vec<Answer> {
 }
 
 #[test]
-fn every_kind_is_answered_in_both_protocols() {
-    for protocol in ["text", "meta"] {
+fn every_kind_is_answered_in_each_protocol() {
+    for protocol in ["text", "multi-get", "meta"] {
         let address = fake(usize::MAX, false);
         let settings = json!({ "protocol": protocol, "connections": 1, "update": "replace" });
         let subject = start(settings, &address);
@@ -163,18 +181,22 @@ fn every_kind_is_answered_in_both_protocols() {
         );
         assert_eq!(outcomes.fills, 1, "the first read of 3");
         let counters = subject.counters();
-        assert_eq!(counters["server_cmd_get_total"], 7.0);
+        assert_eq!(counters["server_cmd_get_total"], 6.0);
         assert_eq!(counters["server_curr_items"], 3.0);
     }
 }
 
 #[test]
 fn pipelines_over_several_connections_settle_each_operation_once() {
+    for (protocol, get_lines) in [("text", 500.0), ("multi-get", 72.0)] {
+        settle_each_operation_once(protocol, get_lines);
+    }
+}
+
+fn settle_each_operation_once(protocol: &str, get_lines: f64) {
     let address = fake(usize::MAX, false);
-    let subject = start(
-        json!({ "connections": 3, "pipeline": 7, "fill": false }),
-        &address,
-    );
+    let settings = json!({ "protocol": protocol, "connections": 3, "pipeline": 7, "fill": false });
+    let subject = start(settings, &address);
     let ops: Vec<Op> = (0..1000)
         .map(|index| {
             let kind = if index < 500 { Kind::Write } else { Kind::Read };
@@ -196,10 +218,46 @@ fn pipelines_over_several_connections_settle_each_operation_once() {
         .filter(|a| **a == Answer::Hit)
         .count();
     assert_eq!((hits, outcomes.fills), (499, 0));
+    assert_eq!(subject.counters()["server_cmd_get_total"], get_lines);
     assert!(outcomes
         .all
         .iter()
         .all(|o| o.answer == Answer::Refused || o.service_ns > 0));
+}
+
+#[test]
+fn the_reads_of_a_pipeline_are_one_line_that_ends_before_a_write() {
+    let address = fake(usize::MAX, false);
+    let settings =
+        json!({ "protocol": "multi-get", "connections": 1, "pipeline": 100, "fill": false });
+    let subject = start(settings, &address);
+    let ops: Vec<Op> = (0..500)
+        .map(|id| Op::new(Kind::Write, id, 8 + id as u32 % 60))
+        .collect();
+    apply(subject.as_ref(), &ops).0.unwrap();
+    let ops: Vec<Op> = (0..500)
+        .map(|id| {
+            // Every 50th is a write, every 10th a key that is not there, and the length tells one key's value from another's.
+            let (kind, id) = match id {
+                _ if id % 50 == 49 => (Kind::Write, id),
+                _ if id % 10 == 3 => (Kind::Read, id + 1000),
+                _ => (Kind::Read, id),
+            };
+            Op::new(kind, id, 8 + id as u32 % 60)
+        })
+        .collect();
+    let (result, outcomes) = apply(subject.as_ref(), &ops);
+    result.unwrap();
+    let wanted = |op: &Op| match (op.kind, op.id) {
+        (Kind::Write, _) => Answer::Stored,
+        (_, 1000..) => Answer::Miss,
+        _ => Answer::Hit,
+    };
+    assert_eq!(
+        answers(&outcomes),
+        ops.iter().map(wanted).collect::<Vec<_>>()
+    );
+    assert_eq!(subject.counters()["server_cmd_get_total"], 10.0);
 }
 
 #[test]

@@ -6,26 +6,28 @@
 //! response time, not service time.
 //! What must hold: an operation drawn is settled exactly once, whatever the server does.
 
-use super::connection::{Connection, Flight, Purpose, Said, Settled};
-use super::request::How;
+use super::flight::{Flight, Purpose};
+use super::request::{Dialect, How};
 use super::MemcachedSubject;
+use crate::load::awaited::Said;
+use crate::load::pipe::Pipe;
+use crate::load::target::Target;
+use crate::load::turns::{self, Turns, WAIT_MAX};
 use crate::subject::{Answer, Feed, Outcomes, Worker};
 use crate::workload::{stamp, Batch, Kind, Random, STAMP_BYTES, UNSCHEDULED};
 use anyhow::{bail, Context, Result};
-use mio::{Events, Poll, Token};
+use mio::{Poll, Token};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 /// A connection that drops so often in a row, with no reply between, is given up, and the point with it.
 const STRIKES_MAX: u32 = 3;
-/// How often stuck connections are looked for, ns.
-const PATROL_NS: u64 = 100_000_000;
 
 pub struct MemcachedWorker<'a> {
     subject: &'a MemcachedSubject,
     poll: Poll,
-    connections: Vec<Connection>,
+    connections: Vec<Pipe<Flight>>,
     strikes: u32,
     /// Bytes that values are cut from.
     filler: Vec<u8>,
@@ -39,7 +41,7 @@ impl<'a> MemcachedWorker<'a> {
         let connections = (0..own)
             .map(|index| {
                 let target = subject.targets[(id + index) % subject.targets.len()].clone();
-                Connection::open(target, Token(index), &poll)
+                open(target, Token(index), &poll)
                     .with_context(|| format!("connection {} of {own}", index + 1))
             })
             .collect::<Result<Vec<_>>>()?;
@@ -56,6 +58,17 @@ impl<'a> MemcachedWorker<'a> {
     }
 }
 
+fn open(target: Target, token: Token, poll: &Poll) -> Result<Pipe<Flight>> {
+    let mut pipe = Pipe::new(target, token);
+    reopen(&mut pipe, poll)?;
+    Ok(pipe)
+}
+
+fn reopen(pipe: &mut Pipe<Flight>, poll: &Poll) -> Result<()> {
+    pipe.open(poll)
+        .with_context(|| format!("cannot connect to {:?}", pipe.target().place))
+}
+
 impl Worker for MemcachedWorker<'_> {
     fn apply(&mut self, batch: &Batch, outcomes: &mut Outcomes) -> Result<()> {
         let mut once = Once {
@@ -68,7 +81,7 @@ impl Worker for MemcachedWorker<'_> {
 
     fn drive(&mut self, feed: &mut dyn Feed) -> Result<()> {
         let zero = feed.zero();
-        Run {
+        let mut run = Run {
             worker: self,
             feed,
             zero,
@@ -79,10 +92,9 @@ impl Worker for MemcachedWorker<'_> {
             delayed: BinaryHeap::new(),
             settled: Vec::new(),
             turn: 0,
-            patrol_ns: 0,
             fills: (0, 0),
-        }
-        .finish()
+        };
+        turns::take(&mut run)
     }
 }
 
@@ -136,44 +148,86 @@ struct Run<'w, 'a, 'f> {
     issuing: Option<usize>,
     is_dry: bool,
     delayed: BinaryHeap<Reverse<Delayed>>,
-    settled: Vec<(Settled, u64)>,
+    settled: Vec<(Flight, Said, u64)>,
     turn: usize,
-    patrol_ns: u64,
     /// Fills sent, and those of them refused, not yet told.
     fills: (u64, u64),
 }
 
-impl Run<'_, '_, '_> {
-    fn finish(mut self) -> Result<()> {
-        let mut events = Events::with_capacity(256);
-        loop {
-            self.wake_delayed()?;
-            self.issue()?;
-            if self.is_over() {
-                return Ok(());
-            }
-            let wait = self.wait();
-            match self.worker.poll.poll(&mut events, Some(wait)) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                other => other.context("the event poll failed")?,
-            }
-            for event in &events {
-                let closed = event.is_read_closed() || event.is_error();
-                self.on_ready(event.token().0, closed)?;
-            }
-            self.patrol()?;
-        }
-    }
-
+impl Turns for Run<'_, '_, '_> {
     fn now_ns(&self) -> u64 {
         self.zero.elapsed().as_nanos() as u64
     }
 
+    fn poll(&mut self) -> &mut Poll {
+        &mut self.worker.poll
+    }
+
+    fn issue(&mut self) -> Result<Option<Duration>> {
+        self.wake_delayed()?;
+        self.issue_all()?;
+        Ok((!self.is_over()).then(|| self.wait()))
+    }
+
+    fn on_ready(&mut self, index: usize, closed: bool) -> Result<()> {
+        let (zero, mut settled) = (self.zero, std::mem::take(&mut self.settled));
+        let slots = &self.slots;
+        let received = self.worker.connections[index].receive(
+            closed,
+            || zero.elapsed().as_nanos() as u64,
+            |flight, key| slots[flight.slot].batch.key(flight.index) == key,
+            |flight, said, now_ns| settled.push((flight, said, now_ns)),
+        );
+        if !settled.is_empty() {
+            self.worker.strikes = 0;
+        }
+        for (flight, said, now_ns) in settled.drain(..) {
+            match said {
+                Said::Refused(line) => self.refused(flight, &line),
+                said => self.said(index, flight, said, now_ns),
+            }
+        }
+        self.settled = settled;
+        match received {
+            Ok(()) => self.flush(index),
+            Err(why) => self.dropped(index, &why),
+        }
+    }
+
+    fn stuck(&mut self, now_ns: u64) -> Vec<usize> {
+        let timeout_ns = self.worker.subject.manner.timeout.as_nanos() as u64;
+        let connections = self.worker.connections.iter().enumerate();
+        let stuck = connections.filter(|(_, connection)| connection.is_stuck(now_ns, timeout_ns));
+        stuck.map(|(index, _)| index).collect()
+    }
+
+    /// Fails what was under way and opens anew; an error when the server is given up.
+    fn dropped(&mut self, index: usize, why: &str) -> Result<()> {
+        let why = format!("connection dropped: {why}");
+        let under_way = self.worker.connections[index].close(&self.worker.poll);
+        for flight in under_way {
+            if flight.purpose != Purpose::Fill {
+                self.fail(flight.slot, flight.index, &why);
+            }
+        }
+        self.worker.strikes += 1;
+        if self.worker.strikes > STRIKES_MAX {
+            bail!(
+                "{why}, {} times without a reply between",
+                self.worker.strikes
+            );
+        }
+        let worker = &mut *self.worker;
+        reopen(&mut worker.connections[index], &worker.poll).context(why)
+    }
+}
+
+impl Run<'_, '_, '_> {
     fn is_over(&self) -> bool {
         self.is_dry
             && self.issuing.is_none()
             && self.delayed.is_empty()
-            && self.worker.connections.iter().all(Connection::is_idle)
+            && self.worker.connections.iter().all(Pipe::is_idle)
     }
 
     /// Until the next start that is due, or the next store read that ends. Below 1 ms the poll spins: the kernel's
@@ -184,22 +238,22 @@ impl Run<'_, '_, '_> {
             .chain(self.delayed.peek().map(|Reverse((due, ..))| *due))
             .min();
         let Some(due) = next else {
-            return Duration::from_millis(100);
+            return WAIT_MAX;
         };
         let until = Duration::from_nanos(due.saturating_sub(self.now_ns()));
-        Duration::from_millis((until.as_millis().saturating_sub(1) as u64).min(100))
+        Duration::from_millis(until.as_millis().saturating_sub(1) as u64)
     }
 
     /// The intended start of the operation that is next, if it lies ahead and there is room for it.
     fn next_start_ns(&self) -> Option<u64> {
         let slot = &self.slots[self.issuing?];
         let start = slot.batch.ops[slot.at].intended_ns;
-        let has_room = |c: &Connection| c.under_way() < self.worker.subject.manner.pipeline;
+        let has_room = |c: &Pipe<Flight>| c.under_way() < self.worker.subject.manner.pipeline;
         (start != UNSCHEDULED && self.worker.connections.iter().any(has_room)).then_some(start)
     }
 
-    /// Sends what may be sent.
-    fn issue(&mut self) -> Result<()> {
+    /// Sends what may be sent on every connection with room.
+    fn issue_all(&mut self) -> Result<()> {
         let (count, pipeline) = (
             self.worker.connections.len(),
             self.worker.subject.manner.pipeline,
@@ -314,8 +368,11 @@ impl Run<'_, '_, '_> {
         let (manner, filler) = (&worker.subject.manner, &worker.filler);
         let batch = &self.slots[flight.slot].batch;
         let (op, key) = (&batch.ops[flight.index], batch.key(flight.index));
-        let dialect = manner.dialect;
-        worker.connections[index].queue(flight, |out| match flight.purpose {
+        let (dialect, pipe) = (manner.dialect, &mut worker.connections[index]);
+        if (flight.purpose, dialect) == (Purpose::Read, Dialect::MultiGet) {
+            return pipe.queue_key(flight, flight.started_ns, |out| out.extend_from_slice(key));
+        }
+        pipe.queue(flight, flight.started_ns, |out| match flight.purpose {
             Purpose::Read => dialect.read(key, out),
             Purpose::Delete => dialect.delete(key, out),
             _ => {
@@ -340,30 +397,7 @@ impl Run<'_, '_, '_> {
 
     fn flush(&mut self, index: usize) -> Result<()> {
         match self.worker.connections[index].flush() {
-            Ok(()) => Ok(()),
-            Err(why) => self.dropped(index, &why),
-        }
-    }
-
-    fn on_ready(&mut self, index: usize, closed: bool) -> Result<()> {
-        let (zero, mut settled) = (self.zero, std::mem::take(&mut self.settled));
-        let received = self.worker.connections[index].receive(
-            closed,
-            || zero.elapsed().as_nanos() as u64,
-            &mut settled,
-        );
-        if !settled.is_empty() {
-            self.worker.strikes = 0;
-        }
-        for (one, now_ns) in settled.drain(..) {
-            match one {
-                Settled::Said(flight, said) => self.said(index, flight, said, now_ns),
-                Settled::Refused(flight, line) => self.refused(flight, &line),
-            }
-        }
-        self.settled = settled;
-        match received {
-            Ok(()) => self.flush(index),
+            Ok(_) => Ok(()),
             Err(why) => self.dropped(index, &why),
         }
     }
@@ -508,42 +542,5 @@ impl Run<'_, '_, '_> {
         slot.outcomes.fills_refused = std::mem::take(&mut self.fills.1);
         self.feed.done(&slot.batch, &mut slot.outcomes);
         self.free.push(number);
-    }
-
-    /// Fails what was under way and opens anew; an error when the server is given up.
-    fn dropped(&mut self, index: usize, why: &str) -> Result<()> {
-        let why = format!("connection dropped: {why}");
-        for flight in self.worker.connections[index].abandon() {
-            if flight.purpose != Purpose::Fill {
-                self.fail(flight.slot, flight.index, &why);
-            }
-        }
-        self.worker.strikes += 1;
-        if self.worker.strikes > STRIKES_MAX {
-            bail!(
-                "{why}, {} times without a reply between",
-                self.worker.strikes
-            );
-        }
-        let worker = &mut *self.worker;
-        worker.connections[index].reopen(&worker.poll).context(why)
-    }
-
-    fn patrol(&mut self) -> Result<()> {
-        let now_ns = self.now_ns();
-        if now_ns < self.patrol_ns {
-            return Ok(());
-        }
-        self.patrol_ns = now_ns + PATROL_NS;
-        let timeout_ns = self.worker.subject.manner.timeout.as_nanos() as u64;
-        for index in 0..self.worker.connections.len() {
-            let connection = &self.worker.connections[index];
-            let is_stuck =
-                !connection.is_idle() && now_ns.saturating_sub(connection.progress_ns) > timeout_ns;
-            if is_stuck {
-                self.dropped(index, "no reply within the timeout")?;
-            }
-        }
-        Ok(())
     }
 }
