@@ -163,16 +163,27 @@ impl LoadResult {
     /// The report of a run on its own.
     pub fn report(&self) -> Report {
         let mut table = Table::new(["what", "value"]);
-        let mut row = |name: &str, value: String| table.row([name.to_string(), value]);
+        self.counts(|name, value| table.row([name.to_string(), value]));
+        self.times(|name, value| table.row([name.to_string(), value]));
+        self.costs(|name, value| table.row([name.to_string(), value]));
+        for (why, count) in &self.failed {
+            table.row(["**failed**".to_string(), format!("{count}: {why}")]);
+        }
+        let mut report = Report::new(format!("load of {}", self.target), Machine::read(), table);
+        report.notes = self.doubts();
+        report.failures = self.failures();
+        report.points = serde_json::to_value(self).unwrap_or_default();
+        report
+    }
+
+    fn counts(&self, mut row: impl FnMut(&str, String)) {
         let asked = self
             .requested
             .map_or(String::new(), |n| format!(" of {n} asked for"));
+        let (completed, reads, writes) = (self.completed, self.reads, self.writes);
         row(
             "operations",
-            format!(
-                "{}{asked} ({} reads, {} writes)",
-                self.completed, self.reads, self.writes
-            ),
+            format!("{completed}{asked} ({reads} reads, {writes} writes)"),
         );
         row(
             "throughput",
@@ -181,12 +192,13 @@ impl LoadResult {
         if let Some(ratio) = self.hit_ratio {
             row("hit ratio", format!("{ratio:.4} ({} filled)", self.fills));
         }
-        for (name, quantiles) in [
-            ("service time", self.service),
-            ("response time", self.response),
-        ] {
-            // In a closed loop they are one.
-            if let (Some(q), true) = (quantiles, name == "service time" || self.rate.is_some()) {
+    }
+
+    fn times(&self, mut row: impl FnMut(&str, String)) {
+        // In a closed loop they are one.
+        let response = self.response.filter(|_| self.rate.is_some());
+        for (name, quantiles) in [("service time", self.service), ("response time", response)] {
+            if let Some(q) = quantiles {
                 row(
                     name,
                     format!(
@@ -209,14 +221,11 @@ impl LoadResult {
                 ),
             );
         }
-        row(
-            "loader",
-            format!(
-                "{:.2} µs CPU/op, busy {:.0} %",
-                self.loader_cpu_us_per_op,
-                self.loader_busy * 100.0
-            ),
-        );
+    }
+
+    fn costs(&self, mut row: impl FnMut(&str, String)) {
+        let (cpu_us, busy) = (self.loader_cpu_us_per_op, self.loader_busy * 100.0);
+        row("loader", format!("{cpu_us:.2} µs CPU/op, busy {busy:.0} %"));
         if let Some(us) = self.server_cpu_us_per_op {
             row(
                 "server CPU",
@@ -226,19 +235,18 @@ impl LoadResult {
         if let (Some(calls), Some(by)) = (self.server_syscalls_per_op, &self.server_syscalls_by) {
             row("server system calls", format!("{calls:.3} an op ({by})"));
         }
+        let (dropped, reopened) = (self.connections_dropped, self.connections_reopened);
         row(
             "connections",
-            format!(
-                "{} dropped, {} reopened",
-                self.connections_dropped, self.connections_reopened
-            ),
+            format!("{dropped} dropped, {reopened} reopened"),
         );
-        for (why, count) in &self.failed {
-            row("**failed**", format!("{count}: {why}"));
-        }
-        let mut report = Report::new(format!("load of {}", self.target), Machine::read(), table);
+    }
+
+    /// What may make these figures say something else than they seem to.
+    fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
         if self.loader_busy > 0.95 {
-            report.notes.push(
+            doubts.push(
                 "the loader was busy all the time: throughput may be its limit, CPU per op is not"
                     .into(),
             );
@@ -247,10 +255,8 @@ impl LoadResult {
             .littles_law
             .is_some_and(|ratio| !(0.8..=1.05).contains(&ratio))
         {
-            report.notes.push("throughput x latency does not match what was in flight: the loader lagged or a connection idled".into());
+            doubts.push("throughput x latency does not match what was in flight: the loader lagged or a connection idled".into());
         }
-        report.failures = self.failures();
-        report.points = serde_json::to_value(self).unwrap_or_default();
-        report
+        doubts
     }
 }
