@@ -16,6 +16,7 @@
 //! - `stats`: pure functions from runs to verdicts; `report`: verdicts, tables and plots of a campaign; `ttest`: of an R script.
 //! - `diff`: what differs between the machines of two results; `export`: an experiment taken to another machine.
 //! - `ycsb`, `ohc`: those two benchmarks as verbs; `ycsb_report`: YCSB's final report, written and read.
+//! - `closed_pipe`: how `| head` ends the program.
 //! - `machine`, `nearest`, `units`: what the figures were taken on, what was meant by a name, how sizes are read.
 //!
 //! What must hold: operations are counted exactly, failed operations are never results, and a figure that
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod closed_pipe;
 pub mod diff;
 pub mod engines;
 pub mod environment;

@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use std::io::Write;
 use std::process::ExitCode;
 use thermocline_lab::bench::Bench;
+use thermocline_lab::closed_pipe::ends_quietly;
 use thermocline_lab::diff::{self, DiffOptions};
 use thermocline_lab::engines::{self, EngineOptions};
 use thermocline_lab::export::{self, ExportOptions, ImportOptions};
@@ -84,6 +84,10 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    ends_quietly(run_verb)
+}
+
+fn run_verb() -> ExitCode {
     let result = match Cli::parse().verb {
         Verb::Load(options) => {
             load::run(&options).and_then(|result| print(&result.report(), options.json))
@@ -133,8 +137,8 @@ fn print(report: &Report, json: bool) -> anyhow::Result<u64> {
     Ok(report.failures)
 }
 
-/// Prints text as it is. A reader that has seen enough (`| head`) is no failure.
+/// Prints text as it is.
 fn show(text: String) -> u64 {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    print!("{text}");
     0
 }

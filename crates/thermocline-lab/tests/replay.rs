@@ -160,6 +160,18 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
             ],
             "moka",
         ),
+        (
+            &[
+                "--trace",
+                path,
+                "--fraction",
+                "0.1",
+                "--simulate",
+                "--threads",
+                "4",
+            ],
+            "--threads 4",
+        ),
         (&["--trace", "no/such", "--fraction", "0.1"], "no/such"),
         (
             &["--trace", path, "--fraction", "0.1", "--policy", "lruu"],

@@ -86,6 +86,19 @@ pub struct HowOptions {
     pub seed: u64,
 }
 
+impl HowOptions {
+    /// What no point of a suite could be replayed with either.
+    pub fn check(&self) -> Result<()> {
+        if self.simulate && self.threads > 1 {
+            bail!(
+                "--simulate runs the policy alone, in one thread: leave --threads {} out, or --simulate",
+                self.threads
+            );
+        }
+        Ok(())
+    }
+}
+
 /// For how many bytes of later inserts a stored item stays at least.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FreshFloor {
@@ -151,7 +164,7 @@ impl ReplayOptions {
         if self.how.simulate && self.room.memory.is_some() {
             bail!("--simulate knows no metadata: give --fraction or --capacity-items");
         }
-        Ok(())
+        self.how.check()
     }
 
     pub fn sizes(&self) -> Sizes {

@@ -72,6 +72,7 @@ pub fn replay(options: &ReplayOptions, plan: &Plan, facts: &Facts) -> Result<Out
         copied_bytes_per_inserted_byte: Some(counters.copied_per_inserted()),
         live_share: (run.lives.1 > 0).then(|| run.lives.0 / run.lives.1 as f64),
         metadata_bytes_per_item: Some(run.simulation.policy_bytes() as f64 / items as f64),
+        threads: 1,
         seconds,
         ..Outcome::of(options, plan, &run.tally)?
     })

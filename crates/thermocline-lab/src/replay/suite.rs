@@ -68,6 +68,7 @@ pub struct Point {
 
 /// Runs the suite and prints what came of it. The number of acceptance items that fail.
 pub fn run(options: &SuiteOptions) -> Result<u64> {
+    options.how.check()?;
     let targets = match &options.targets {
         Some(path) => Some(acceptance::Targets::read(path)?),
         None => None,
