@@ -557,9 +557,9 @@ impl Segments {
             .fetch_sub(self.per_extent() as u32, Ordering::Relaxed);
     }
 
-    /// Chooses the extent that is nearest to being free, so that it can be emptied: nothing is opened
-    /// in it any more. Returns its segments.
-    pub(crate) fn empty_one_extent(&self) -> Vec<SegmentId> {
+    /// Chooses the extent that is nearest to being free, one without fresh segments first, so that it can be emptied:
+    /// nothing is opened in it any more. Returns its segments.
+    pub(crate) fn empty_one_extent(&self, is_fresh: impl Fn(SegmentId) -> bool) -> Vec<SegmentId> {
         let per = self.per_extent() as u32;
         let mut books = lock(&self.books);
         let kept = books.emptying.filter(|extent| self.can_empty(extent.0));
@@ -567,8 +567,10 @@ impl Segments {
             (0..self.extents.capacity())
                 .filter(|&n| self.is_owned(&books, n) && self.can_empty(n))
                 .max_by_key(|&n| {
+                    let mut segments = (0..per).map(|at| SegmentId(n * per + at));
+                    let old = !segments.any(&is_fresh);
                     let free = books.free_in_extent[n as usize];
-                    (free, std::cmp::Reverse(self.youngest_birth(n)))
+                    (old, free, std::cmp::Reverse(self.youngest_birth(n)))
                 })
                 .map(ExtentId)
         });
@@ -687,7 +689,7 @@ pub(super) mod tests {
             .collect();
         assert!(!segments.give_back_extent());
         recycle(&segments, ids[2]);
-        let emptied = segments.empty_one_extent();
+        let emptied = segments.empty_one_extent(|_| false);
         assert_eq!(emptied, [ids[2], ids[3]]);
         assert_eq!(
             segments.open(Tier::Hot, Pool::Main, 0, 0, 0),

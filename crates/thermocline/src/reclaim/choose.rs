@@ -5,7 +5,7 @@ use super::{Books, Reclaim, CANDIDATES_MAX, FRUITLESS_MAX};
 use crate::location::{Tier, COUNTER_MAX};
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
-use crate::segment::{SegmentId, State};
+use crate::segment::SegmentId;
 use crate::store::{Store, NO_MAIN};
 use crate::sync::{lock, Ordering};
 use std::collections::VecDeque;
@@ -189,29 +189,6 @@ impl Reclaim {
             (Tier::Compressed, Pool::Main) => Mode::Empty,
         });
         self.unqueue(store, books, id) && self.begin(store, books, id, mode)
-    }
-
-    /// Drains what is left in the extent that is to be given back.
-    pub(super) fn start_emptying(&self, store: &Store, books: &mut Books) -> bool {
-        let segments = store.segments.empty_one_extent();
-        for lane in store.lanes.all() {
-            if lane.open().is_some_and(|(id, _)| segments.contains(&id)) {
-                lane.close(store);
-            }
-        }
-        self.queue_sealed(store, books);
-        let sealed = segments
-            .into_iter()
-            .find(|&id| store.segment(id).state() == State::Sealed && is_settled(store, id));
-        let sealed = sealed.filter(|&id| is_ripe(store, id));
-        let Some(sealed) = sealed else {
-            return false;
-        };
-        let mode = match store.segment(sealed).pool() {
-            Pool::Probation => Mode::Probation,
-            Pool::Main => Mode::Empty,
-        };
-        self.unqueue(store, books, sealed) && self.begin(store, books, sealed, mode)
     }
 
     /// A drain that found no room for what lives in its segment: the segment goes back among the others, and is left

@@ -13,6 +13,7 @@ mod background;
 mod choose;
 mod cost;
 mod drain;
+mod emptying;
 mod evict_old;
 mod free;
 mod moving;
