@@ -68,7 +68,7 @@ impl Reclaim {
             books.unsettled = !passed;
         }
         let evict = self.evicts(store);
-        if self.owes(store) {
+        if self.owes(store) && self.is_debts_turn(store, books) {
             if store.segments.give_back_extent() {
                 return true;
             }
@@ -123,6 +123,13 @@ impl Reclaim {
             }
             Next::Nothing => false,
         }
+    }
+
+    /// Whether the next drain is for an extent that is owed. Where no writer could open a segment, every other one is
+    /// for them: a debt may be many extents (a ghost table that doubles), and they would wait for all.
+    fn is_debts_turn(&self, store: &Store, books: &mut Books) -> bool {
+        books.paid_last = self.available(store) > 0 || !books.paid_last;
+        books.paid_last
     }
 
     /// Whether live items may be made to leave.

@@ -125,6 +125,8 @@ struct Books {
     hot_gave_last: bool,
     /// It freed less than a quarter of its segment: what was in it does not compress, or was kept.
     hot_frees_little: bool,
+    /// The last drain was for an extent that is owed.
+    paid_last: bool,
     condemned: VecDeque<(SegmentId, u64)>,
     /// How dead a segment must be for compaction, by what compaction costs.
     compact: cost::Cost,
@@ -183,6 +185,7 @@ impl Reclaim {
                 sampled_ms: None,
                 hot_gave_last: false,
                 hot_frees_little: false,
+                paid_last: false,
                 condemned: VecDeque::new(),
                 compact: cost::Cost::default(),
                 unsettled: false,
