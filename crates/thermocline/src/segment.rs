@@ -581,6 +581,13 @@ impl Segments {
             .unwrap_or_default()
     }
 
+    /// Free bytes of the extent that is being emptied.
+    pub(crate) fn emptied_bytes(&self) -> u64 {
+        let books = lock(&self.books);
+        let free = |extent: ExtentId| books.free_in_extent[extent.0 as usize];
+        u64::from(books.emptying.map_or(0, free)) * self.bytes as u64
+    }
+
     /// Whether nothing that may last (a guard, a value being streamed in) keeps a segment of this extent.
     fn can_empty(&self, extent: u32) -> bool {
         let per = self.per_extent() as u32;
