@@ -471,7 +471,7 @@ impl Segments {
             .store(books.fillable() as u32, Ordering::Relaxed);
     }
 
-    fn extent_of(&self, id: SegmentId) -> ExtentId {
+    pub(crate) fn extent_of(&self, id: SegmentId) -> ExtentId {
         ExtentId(id.0 / self.per_extent() as u32)
     }
 
@@ -581,7 +581,12 @@ impl Segments {
             .unwrap_or_default()
     }
 
-    /// Free bytes of the extent that is being emptied.
+    /// The extent that is being emptied.
+    pub(crate) fn emptying(&self) -> Option<ExtentId> {
+        lock(&self.books).emptying
+    }
+
+    /// Its free bytes.
     pub(crate) fn emptied_bytes(&self) -> u64 {
         let books = lock(&self.books);
         let free = |extent: ExtentId| books.free_in_extent[extent.0 as usize];

@@ -174,7 +174,8 @@ impl Reclaim {
         ripe
     }
 
-    /// Drains the oldest segment of a pool that nobody is still writing in, and that no guard holds.
+    /// Drains the oldest segment of a pool that nobody is still writing in, and that no guard holds. Not one of an extent
+    /// that is being emptied: nobody could open it.
     pub(super) fn start_oldest(
         &self,
         store: &Store,
@@ -185,7 +186,11 @@ impl Reclaim {
     ) -> bool {
         let (queue, _) = books.of(tier, pool);
         let relinks = mode == Some(Mode::Deactivate);
-        let fits = |&id: &SegmentId| can_drain(store, id) || relinks && is_settled(store, id);
+        let emptying = store.segments.emptying();
+        let fits = |&id: &SegmentId| {
+            emptying != Some(store.segments.extent_of(id))
+                && (can_drain(store, id) || relinks && is_settled(store, id))
+        };
         let Some(id) = queue.iter().copied().find(fits) else {
             return false;
         };
