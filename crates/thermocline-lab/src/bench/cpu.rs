@@ -147,7 +147,7 @@ pub fn cpu(options: &CpuOptions) -> Result<Report> {
         options.keys,
         options.threads,
         match options.equal {
-            Equal::Payload => "equal room for key and value bytes, metadata charged to nobody",
+            Equal::Payload => "equal room for key and value bytes (the rivals are told what ours came to hold), metadata charged to nobody",
             Equal::Memory => "equal memory, rivals charged their metadata",
         },
         options.rounds

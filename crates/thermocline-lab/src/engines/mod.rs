@@ -34,10 +34,7 @@ pub fn run(options: &EngineOptions) -> Result<Report> {
 pub fn measure(options: &EngineOptions) -> Result<Vec<Point>> {
     options.check()?;
     let arms = options.arms();
-    let mut memory = BTreeMap::new();
-    for &arm in &arms {
-        memory.insert(arm, memory_of(options, arm)?);
-    }
+    let memory = memory_of_each(options, &arms)?;
     let mut points = Vec::new();
     for round in 0..options.rounds {
         let mut order = arms.clone();
@@ -51,14 +48,36 @@ pub fn measure(options: &EngineOptions) -> Result<Vec<Point>> {
     Ok(points)
 }
 
-/// What an arm is told. Engines whose setting bounds more than the payload are run once, unrecorded, to find
-/// the setting at which they hold as much payload as the others.
-fn memory_of(options: &EngineOptions, arm: Arm) -> Result<u64> {
-    if options.equal == Equal::Memory || !arm.bounds_more_than_payload() {
+/// What each arm is told. An engine whose setting bounds more than the payload holds what it holds, to some segments:
+/// it comes first, and those that hold their setting to the byte are told what it held.
+fn memory_of_each(options: &EngineOptions, arms: &[Arm]) -> Result<BTreeMap<Arm, u64>> {
+    let mut payload = options.memory;
+    let mut memory = BTreeMap::new();
+    for &arm in arms.iter().filter(|arm| arm.bounds_more_than_payload()) {
+        let told = told_for_payload(options, arm)?;
+        memory.insert(arm, told);
+        if options.equal == Equal::Payload && evicts(options) {
+            payload = held_at(options, arm, told)?;
+        }
+    }
+    for &arm in arms.iter().filter(|arm| !arm.bounds_more_than_payload()) {
+        memory.insert(arm, payload);
+    }
+    Ok(memory)
+}
+
+fn evicts(options: &EngineOptions) -> bool {
+    let all_keys = options.keys as f64 * (options.key_size as f64 + options.value_size.mean());
+    all_keys > options.memory as f64
+}
+
+/// The setting at which an engine that bounds more than the payload holds about as much payload as it should, found by
+/// running it, unrecorded.
+fn told_for_payload(options: &EngineOptions, arm: Arm) -> Result<u64> {
+    if options.equal == Equal::Memory {
         return Ok(options.memory);
     }
-    let all_keys = options.keys as f64 * (options.key_size as f64 + options.value_size.mean());
-    if all_keys <= options.memory as f64 {
+    if !evicts(options) {
         // Nothing is evicted: there is no payload to equal, only room to give.
         return Ok(options.memory + options.memory / 4);
     }
@@ -66,11 +85,21 @@ fn memory_of(options: &EngineOptions, arm: Arm) -> Result<u64> {
     // The share of fixed costs changes with the size: the second run corrects the first. Whole runs, because what an
     // engine holds wanders while it runs: taken after the warm-up alone it was half a hundredth too much.
     for round in 0..2 {
-        let trial = options.spec(arm, round, told);
-        let held = in_child(&trial)?.live_payload_bytes.max(1);
+        let held = held(options, arm, round, told)?;
         told = (told as f64 * options.memory as f64 / held as f64).round() as u64;
     }
     Ok(told)
+}
+
+/// Payload that an arm comes to hold at a setting, the mean of two runs. The setting found may miss by a hundredth: what
+/// is held goes in steps of whole extents.
+fn held_at(options: &EngineOptions, arm: Arm, told: u64) -> Result<u64> {
+    Ok((held(options, arm, 0, told)? + held(options, arm, 1, told)?) / 2)
+}
+
+fn held(options: &EngineOptions, arm: Arm, round: usize, told: u64) -> Result<u64> {
+    let trial = options.spec(arm, round, told);
+    Ok(in_child(&trial)?.live_payload_bytes.max(1))
 }
 
 /// Runs one specification in a child process of this binary.
