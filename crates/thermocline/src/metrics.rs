@@ -103,6 +103,11 @@ impl Counters {
         self.add(pin, counter, 1);
     }
 
+    /// What this thread has counted.
+    pub(crate) fn own(&self, pin: &Pin, counter: Counter) -> u64 {
+        self.block(pin).0[counter as usize].load(Ordering::Relaxed)
+    }
+
     #[inline(always)]
     fn block(&self, pin: &Pin) -> &Block {
         let chunk = self.chunks[pin.number() / CHUNK].get_or_init(|| {

@@ -1,6 +1,6 @@
 //! The policy without bytes, for the lab: the same verdicts, duel and shadows the engine runs.
 
-pub use crate::compress::score::{Assumed, Scored, Scoring};
+pub use crate::compress::score::{Assumed, Crowd, Scored, Scoring};
 pub use crate::policy::simulation::{mixed, Simulation, SimulationConfig, SimulationCounters};
 pub use crate::policy::{Conditions, Duel, Setting, Shadow};
 

@@ -366,6 +366,41 @@ fn while_everything_fits_nothing_is_demoted_and_nobody_is_warned() {
     assert_eq!(cache.tiers().warned, 1);
 }
 
+/// Misses so cheap that coding never pays: auto goes off, and what dictionaries took of the budget holds items. Switched on it
+/// has them again.
+#[test]
+fn auto_that_is_off_for_its_price_gives_back_what_it_took() {
+    let mut config = config(CompressMode::Auto);
+    config.miss_cost = Some(Duration::from_micros(1));
+    let cache = Cache::new(config).expect("a cache");
+    let keys = 3 * MEMORY / VALUE_BYTES as u64;
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut had_one = false;
+    loop {
+        fill(&cache, 0, keys, &SetOptions::default());
+        (0..keys).for_each(|n| drop(cache.get(&key(n))));
+        let tiers = cache.tiers();
+        let has_one = tiers.dictionaries.len() > 1;
+        had_one |= has_one;
+        if had_one && !has_one && !tiers.on && tiers.coded_items == 0 {
+            break;
+        }
+        assert!(Instant::now() < until, "{tiers:?}");
+    }
+    cache
+        .set_compress(CompressMode::On)
+        .expect("nothing is kept");
+    while cache.tiers().coded_items == 0 || cache.tiers().dictionaries.len() < 2 {
+        fill(&cache, 0, keys, &SetOptions::default());
+        assert!(Instant::now() < until, "{:?}", cache.tiers());
+    }
+    for n in 0..keys {
+        if let Some(value) = cache.get(&key(n)) {
+            assert_eq!(value, text_of(n, VALUE_BYTES)[..]);
+        }
+    }
+}
+
 #[test]
 fn the_budget_can_shrink_and_grow_under_it() {
     // The least such a cache can be set to is 18 MiB.

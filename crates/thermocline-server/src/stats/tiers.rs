@@ -166,6 +166,8 @@ pub fn object(tiers: &Tiers) -> Value {
     map.insert("filtered".into(), json!(tiers.filtered));
     map.insert("held_back".into(), json!(tiers.held_back));
     map.insert("hot_share".into(), json!(tiers.hot_share));
+    map.insert("miss_cpu_ns".into(), json!(tiers.miss_cpu_ns));
+    map.insert("miss_worth_ns".into(), json!(tiers.miss_worth_ns));
     let [off, on, filtered] = tiers.duel_costs_ns;
     map.insert(
         "duel_costs_ns".into(),

@@ -6,6 +6,7 @@
 
 use super::Cache;
 use super::Inner;
+use crate::compress::Came;
 use crate::curve::{Access, Curve, MissRatioCurve, Now, Requests};
 use crate::item::Kind;
 use crate::location::Place;
@@ -40,7 +41,7 @@ impl Inner {
     #[cold]
     #[inline(never)]
     fn accessed_watched(&self, access: Access, hash: u64, bytes: usize) {
-        self.tell_samplers(access, hash, bytes);
+        self.tell_samplers(access, Came::Read, hash, bytes);
         self.tidy_curve();
         self.store.watch_again();
     }
@@ -58,17 +59,21 @@ impl Inner {
     #[inline(never)]
     fn accessed_at_watched(&self, access: Access, hash: u64, place: Place) {
         let bytes = item_bytes(&self.store.look(place));
-        self.tell_samplers(access, hash, bytes);
+        self.tell_samplers(access, Came::Stored, hash, bytes);
         self.store.watch_again();
     }
 
-    fn tell_samplers(&self, access: Access, hash: u64, bytes: usize) {
+    fn tell_samplers(&self, access: Access, came: Came, hash: u64, bytes: usize) {
         let store = &self.store;
         let steering = store.policy.steering();
         if steering.is_sampled(hash) {
             steering.sample(hash, bytes as u64, store.policy.mean_size());
         }
-        store.compress.control.sees(hash, bytes);
+        let came = match access {
+            Access::Request => came,
+            Access::Overwrite => Came::Over,
+        };
+        store.compress.control.sees(hash, bytes, came);
         if let Some(curve) = store.curve.as_ref().filter(|curve| curve.samples(hash)) {
             self.tell_curve(curve, access, hash, bytes);
         }

@@ -358,7 +358,7 @@ impl Inner {
             store.counters.one(&pin, Counter::ReadRetries);
         }
         let Some(found) = store.find(hash, key) else {
-            store.compress.missed(hash);
+            store.missed(&pin, hash);
             return self.missed(&pin, key, want, Try::Miss);
         };
         let place = found.slot.place();

@@ -79,7 +79,7 @@ impl Inner {
         let Some(found) = store.find(hash, key) else {
             store.counters.one(&pin, Counter::Misses);
             store.count_group(key, Event::Miss);
-            store.compress.missed(hash);
+            store.missed(&pin, hash);
             return ShortRead::Miss;
         };
         let place = found.slot.place();
@@ -139,7 +139,7 @@ impl Inner {
         }
         let pin = store.pin();
         let Some(found) = store.find(hash, key) else {
-            store.compress.missed(hash);
+            store.missed(&pin, hash);
             if want.count {
                 store.counters.one(&pin, Counter::Misses);
                 store.count_group(key, Event::Miss);

@@ -1,9 +1,10 @@
 //! The tiers as their operator sees them, and their control's chores.
 
 use super::{Cache, Inner};
-use crate::compress::{CompressMode, Facts, Seen, Way};
+use crate::compress::{CompressMode, Facts, Prices, Seen, Totals, Way};
 use crate::config::HOT_SHARE;
 use crate::error::Error;
+use crate::mem::{idle_ns, process_cpu_ns};
 use crate::metrics::Counter;
 use crate::sync::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -62,11 +63,16 @@ pub struct Tiers {
     pub decode_ns: u64,
     /// See `code_ns`.
     pub miss_ns: u64,
+    /// Processor time of a miss, where the thread that misses fetches and stores; 0: not measured.
+    pub miss_cpu_ns: u64,
+    /// The time of coding that one miss less is worth now: all of its time where processors are idle, little more than its
+    /// processor time where they are busy.
+    pub miss_worth_ns: u64,
     /// How hard memory is pressed: 0 quiet, 1 demoting, 2 evicting, 3 thrashing, 4 writers are refused.
     pub pressure: u32,
     /// Early warnings: first demotions after a quiet minute.
     pub warned: u64,
-    /// The duel's decayed costs of off, on, filtered; and how often its verdict changed.
+    /// What the duel finds that a request costs off, on, filtered, 0 before it has judged; and how often its verdict changed.
     pub duel_costs_ns: [f64; 3],
     /// See `duel_costs_ns`.
     pub duel_switches: u64,
@@ -158,6 +164,8 @@ impl Cache {
             code_ns: load(&costs.code_ns),
             decode_ns: load(&costs.decode_ns),
             miss_ns: load(&costs.miss_ns),
+            miss_cpu_ns: load(&costs.miss_cpu_ns),
+            miss_worth_ns: compress.miss_worth_ns(),
             pressure: compress.pressure(),
             duel_costs_ns: scores.costs_ns,
             duel_switches: scores.switches,
@@ -241,11 +249,19 @@ impl Inner {
             mean_bytes: store.policy.mean_size(),
             hot_share: store.compress.options.hot_share.unwrap_or(HOT_SHARE),
             coded_share: 0.0,
-            code_ns: 0,
-            decode_ns: 0,
-            miss_ns: 0,
+            prices: Prices::default(),
         };
-        let warns = store.compress.look(facts, store.time.now_ms(), seen);
+        let totals = || Totals {
+            cpu_ns: process_cpu_ns(),
+            idle_ns: idle_ns(),
+            hits: sum(Counter::Hits),
+            misses: seen.missed,
+            inserts: sum(Counter::Inserts),
+            ..Totals::default()
+        };
+        let warns = store
+            .compress
+            .look(facts, totals, store.time.now_ms(), seen);
         store.watch_again();
         if warns {
             if let Some(listener) = &self.pressure_listener {

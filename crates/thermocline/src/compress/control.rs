@@ -3,8 +3,9 @@
 //! Owns the duel and its sample. The sample is as small as holds a thousand items a shadow, so that three
 //! shadows take under 0.6 MiB, whatever the cache's size. A reader or writer that meets another here passes on.
 
-use super::duel::{Duel, Prices};
+use super::duel::{Access, Duel};
 use super::options::CompressMode;
+use super::price::Prices;
 use super::shadow::{Way, World};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 
@@ -12,10 +13,6 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 const SHADOW_ITEMS: f64 = 1024.0;
 /// The range of the 32 hash bits that sample.
 const ALL_KEYS: u64 = 1 << 32;
-/// What is taken for granted until it is measured, nanoseconds.
-const CODE_NS: u64 = 2_000;
-const DECODE_NS: u64 = 300;
-const MISS_NS: u64 = 1_000_000;
 /// Coded over plain bytes until it is measured.
 const CODED_SHARE: f64 = 0.5;
 
@@ -28,10 +25,18 @@ pub(crate) struct Facts {
     pub(crate) hot_share: f64,
     /// Coded over plain bytes of what is demoted, refused values counted as they are; 0: not known yet.
     pub(crate) coded_share: f64,
-    /// Measured, 0 where not yet.
-    pub(crate) code_ns: u64,
-    pub(crate) decode_ns: u64,
-    pub(crate) miss_ns: u64,
+    pub(crate) prices: Prices,
+}
+
+/// How an item came to be accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Came {
+    /// A read found it.
+    Read,
+    /// Stored under a key that had none: a read may have missed it before.
+    Stored,
+    /// Written over: nobody asked for it.
+    Over,
 }
 
 pub(crate) struct Control {
@@ -39,6 +44,8 @@ pub(crate) struct Control {
     mode: AtomicU32,
     /// `Way` as a number, for readers.
     way: AtomicU32,
+    /// Since when the duel has had it off, by the cache's clock, plus one; 0: it has not.
+    off_since: AtomicU64,
     /// Keys whose lower 32 hash bits are below are sampled; 0: none.
     sample_below: AtomicU64,
     duel: Mutex<Option<Running>>,
@@ -53,7 +60,7 @@ struct Running {
 /// The duel in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Scores {
-    /// Decayed cost of off, on, filtered, nanoseconds.
+    /// What a request costs off, on, filtered, nanoseconds.
     pub(crate) costs_ns: [f64; 3],
     pub(crate) switches: u64,
 }
@@ -68,6 +75,7 @@ impl Control {
         Control {
             mode: AtomicU32::new(mode.number()),
             way: AtomicU32::new(way as u32),
+            off_since: AtomicU64::new(0),
             sample_below: AtomicU64::new(0),
             duel: Mutex::new(None),
         }
@@ -84,6 +92,7 @@ impl Control {
             return;
         }
         *duel = None;
+        self.off_since.store(0, Ordering::Relaxed);
         self.sample_below.store(0, Ordering::Relaxed);
         let way = match mode {
             CompressMode::Off => Way::Off,
@@ -116,34 +125,39 @@ impl Control {
 
     /// An access of a key, whose item takes `bytes` uncoded.
     #[inline(always)]
-    pub(crate) fn sees(&self, hash: u64, bytes: usize) {
+    pub(crate) fn sees(&self, hash: u64, bytes: usize, came: Came) {
         if self.samples(hash) {
-            self.request(hash, bytes);
+            self.request(hash, bytes, came);
         }
     }
 
     #[cold]
-    fn request(&self, hash: u64, bytes: usize) {
+    fn request(&self, hash: u64, bytes: usize, came: Came) {
         if let Ok(mut running) = self.duel.try_lock() {
             if let Some(running) = &mut *running {
                 let (world, prices) = (running.world, running.prices);
-                let key = (hash ^ hash >> 32) as u32;
-                running.duel.request(&world, &prices, key, bytes as u32);
+                let weight = match came {
+                    Came::Read => 1.0,
+                    Came::Stored => prices.asked,
+                    Came::Over => 0.0,
+                };
+                let access = Access {
+                    key: (hash ^ hash >> 32) as u32,
+                    bytes: bytes as u32,
+                    weight,
+                };
+                running.duel.request(&world, &prices, access);
             }
         }
     }
 
     /// Takes note of what was measured, and lets the duel's verdict come into force. A few times a second,
     /// once the cache is full: before that there is nothing to decide.
-    pub(crate) fn look(&self, facts: &Facts, seed: u64) {
+    pub(crate) fn look(&self, facts: &Facts, now_ms: u64) {
         if self.mode() != CompressMode::Auto || facts.mean_bytes < 1.0 {
             return;
         }
-        let prices = Prices {
-            code_ns: or(facts.code_ns, CODE_NS),
-            decode_ns: or(facts.decode_ns, DECODE_NS),
-            miss_ns: or(facts.miss_ns, MISS_NS),
-        };
+        let prices = facts.prices;
         let coded_share = match facts.coded_share > 0.0 {
             true => facts.coded_share,
             false => CODED_SHARE,
@@ -163,16 +177,27 @@ impl Control {
         self.sample_below
             .store(ALL_KEYS >> sampled, Ordering::Relaxed);
         let running = slot.get_or_insert_with(|| Running {
-            duel: Duel::new(capacity, &prices, seed),
+            duel: Duel::new(capacity, &prices, now_ms),
             world,
             prices,
         });
         (running.world, running.prices) = (world, prices);
         running.duel.set_capacity(capacity);
-        running
-            .duel
-            .set_period(items / (1u64 << sampled) as f64, &world);
-        self.way.store(running.duel.way() as u32, Ordering::Relaxed);
+        running.duel.set_period(items / (1u64 << sampled) as f64);
+        running.duel.look(&prices);
+        let way = running.duel.way();
+        self.way.store(way as u32, Ordering::Relaxed);
+        let since = match self.off_since.load(Ordering::Relaxed) {
+            _ if way != Way::Off || running.duel.is_hopeless() => 0,
+            0 => now_ms + 1,
+            since => since,
+        };
+        self.off_since.store(since, Ordering::Relaxed);
+    }
+
+    /// Since when the duel has had it off though what is demoted shrinks, milliseconds; None: it is on, or not decided here.
+    pub(crate) fn off_since_ms(&self) -> Option<u64> {
+        self.off_since.load(Ordering::Relaxed).checked_sub(1)
     }
 
     pub(crate) fn scores(&self) -> Scores {
@@ -184,26 +209,19 @@ impl Control {
     }
 }
 
-fn or(measured: u64, otherwise: u64) -> f64 {
-    match measured {
-        0 => otherwise as f64,
-        ns => ns as f64,
-    }
-}
-
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 
-    const FACTS: Facts = Facts {
-        capacity_bytes: 64 << 20,
-        mean_bytes: 400.0,
-        hot_share: 0.05,
-        coded_share: 0.4,
-        code_ns: 3_000,
-        decode_ns: 300,
-        miss_ns: 0,
-    };
+    fn facts() -> Facts {
+        Facts {
+            capacity_bytes: 64 << 20,
+            mean_bytes: 400.0,
+            hot_share: 0.05,
+            coded_share: 0.4,
+            prices: Prices::of_times(3_000.0, 300.0, 1e6),
+        }
+    }
 
     fn hash(n: u64) -> u64 {
         n.wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -213,7 +231,7 @@ mod tests {
     fn asked_for_it_needs_no_duel() {
         for (mode, way) in [(CompressMode::On, Way::On), (CompressMode::Off, Way::Off)] {
             let control = Control::new(mode);
-            control.look(&FACTS, 1);
+            control.look(&facts(), 1);
             assert_eq!(control.way(), way);
             assert_eq!(control.scores(), Scores::default());
         }
@@ -222,8 +240,8 @@ mod tests {
     #[test]
     fn another_mode_can_be_asked_for_at_any_time() {
         let control = Control::new(CompressMode::Auto);
-        control.look(&FACTS, 1);
-        (0..1000).for_each(|n| control.sees(hash(n), 400));
+        control.look(&facts(), 1);
+        (0..1000).for_each(|n| control.sees(hash(n), 400, Came::Read));
         assert!(control.samples(0));
         for (mode, way) in [
             (CompressMode::Off, Way::Off),
@@ -234,7 +252,7 @@ mod tests {
             assert_eq!((control.mode(), control.way()), (mode, way));
             assert!(!control.samples(0), "the old duel is over");
         }
-        control.look(&FACTS, 1);
+        control.look(&facts(), 1);
         assert!(control.samples(0));
     }
 
@@ -244,12 +262,12 @@ mod tests {
         assert_eq!(control.way(), Way::On);
         let facts = Facts {
             coded_share: 1.0,
-            miss_ns: 10_000,
-            ..FACTS
+            prices: Prices::of_times(3_000.0, 300.0, 10_000.0),
+            ..facts()
         };
         control.look(&facts, 1);
         for n in 0..2_000_000u64 {
-            control.sees(hash(n % 300_000), 400);
+            control.sees(hash(n % 300_000), 400, Came::Read);
         }
         control.look(&facts, 1);
         assert_eq!(control.way(), Way::Off);
@@ -264,7 +282,7 @@ mod tests {
             control.look(
                 &Facts {
                     capacity_bytes,
-                    ..FACTS
+                    ..facts()
                 },
                 1,
             );

@@ -184,6 +184,13 @@ impl Dictionaries {
         true
     }
 
+    /// Drops all of them. No live item needs one; a reader that still has an item's bytes reads again.
+    pub(crate) fn clear(&self) {
+        if self.has_some() {
+            self.replace(Table::new());
+        }
+    }
+
     /// Whether items should leave this dictionary when they are copied.
     pub(crate) fn is_retired(&self, id: u8) -> bool {
         self.with(|table| !table.is_in_force(id))

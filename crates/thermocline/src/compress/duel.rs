@@ -1,67 +1,66 @@
 //! Whether to compress: three ways run in miniature on sampled keys, and the cheapest leads.
 //!
 //! ```text
-//! start: coding costs at most 1 % of a miss -> On, else Off
-//! each period: cost of each way x 0.75 + cost of the period; a way 2 % cheaper takes over and holds 4 periods,
+//! start: coding costs at most 1 % of what a miss is worth -> On, else Off; so until there is something to judge by
+//! each period: what became of each way's requests, the older the less, at the prices of now; a way that is cheaper by 2 %
+//!              (off: by nothing), and by more than chance may have made of it, takes over and holds for 4 periods,
 //!              twice as many each time it changes again soon (at most 64)
 //! ```
-//! Where what is demoted does not shrink by a tenth, off leads whatever the costs.
-//! Pure: requests and measured costs in, a way out. With the tier on, cost can exceed "off" by about
-//! code time / miss time when nothing is gained, so the start decides little where that is small.
+//! Where what is demoted does not shrink by a tenth, off leads whatever the costs. A way whose shadow is not full yet is
+//! not left: it has not shown what it can keep.
+//! Pure: requests and measured prices in, a way out.
 
+use super::price::{Mix, Prices};
 use super::shadow::{Found, Shadow, Way, World};
 
-/// Coding may cost this share of a miss for the tier to start on.
-const START_ON: f64 = 0.01;
-const DECAY: f64 = 0.75;
+/// What a period's counts are of the counts a period later.
+const DECAY: f64 = 0.98;
 const MARGIN: f64 = 0.02;
+/// Of a cost so much may be chance, over the square root of the misses it was reckoned from.
+const CHANCE: f64 = 1.5;
 /// Coded over plain bytes from which there is nothing to gain: not worth a front of 5 % and one reference bit.
 const HOPELESS: f64 = 0.9;
 const HOLD_PERIODS: u32 = 4;
 const HOLD_PERIODS_MAX: u32 = 64;
 /// Least requests of a period.
 const PERIOD_MIN: u64 = 256;
-/// Capacities' worth of requests in a period, started on or off.
-const PERIOD_ON: f64 = 2.0;
-const PERIOD_OFF: f64 = 0.25;
+/// Capacities' worth of requests in a period.
+const PERIOD: f64 = 0.25;
+/// A shadow that is not full after so many periods never will be.
+const FILLS_PERIODS: u64 = 64;
 
-/// A promotion takes as long as coding so many items: what is promoted and what leaves hot for it are moved, coded and
-/// moved again, and the plain copy leaves less room for others. (Decode over code time alone came to one hit in four where
-/// the fast search codes: docs/compressed.md has what that cost.)
-const PROMOTION_CODES: f64 = 8.0;
-/// The rarest.
-pub(crate) const PROMOTE_MIN: f64 = 1.0 / 64.0;
-
-/// What the ways are judged by, nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Prices {
-    pub(crate) code_ns: f64,
-    pub(crate) decode_ns: f64,
-    pub(crate) miss_ns: f64,
+/// An access of a sampled key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) key: u32,
+    pub(crate) bytes: u32,
+    /// What it counts: 1 for a request, 0 where nobody waits for the value, as while a cache is filled.
+    pub(crate) weight: f64,
 }
 
-impl Prices {
-    /// The chance that a compressed hit promotes: what it takes to decode beside what a promotion takes.
-    pub(crate) fn promote(&self) -> f64 {
-        let promotion_ns = (PROMOTION_CODES * self.code_ns).max(1.0);
-        (self.decode_ns / promotion_ns).clamp(PROMOTE_MIN, 1.0 / 16.0)
-    }
-
-    fn starts_on(&self) -> bool {
-        self.code_ns <= self.miss_ns * START_ON
-    }
+/// What became of the requests, the older the less.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counted {
+    missed: f64,
+    decoded: f64,
+    coded: f64,
 }
 
 pub(crate) struct Duel {
     shadows: [Shadow; 3],
+    counted: [Counted; 3],
+    /// Requests counted so, and since the last period.
+    weight: f64,
+    requests: u64,
     costs: [f64; 3],
     current: usize,
     held: u32,
     /// How long the next to take over will hold.
     hold: u32,
-    requests: u64,
     period: u64,
-    started_on: bool,
+    periods: u64,
+    /// Shadows that were full when last looked at.
+    full: usize,
     hopeless: bool,
     switches: u64,
 }
@@ -69,7 +68,6 @@ pub(crate) struct Duel {
 impl Duel {
     /// Shadows of `capacity_bytes` each, the cache's share of the sampled keys.
     pub(crate) fn new(capacity_bytes: u64, prices: &Prices, seed: u64) -> Duel {
-        let started_on = prices.starts_on();
         let shadow = |way, salt| Shadow::new(way, capacity_bytes, seed ^ salt);
         Duel {
             shadows: [
@@ -77,13 +75,16 @@ impl Duel {
                 shadow(Way::On, 0x7A3),
                 shadow(Way::Filtered, 0x1F05),
             ],
+            counted: [Counted::default(); 3],
+            weight: 0.0,
+            requests: 0,
             costs: [0.0; 3],
-            current: usize::from(started_on),
+            current: usize::from(prices.starts_on()),
             held: 0,
             hold: HOLD_PERIODS,
-            requests: 0,
             period: PERIOD_MIN,
-            started_on,
+            periods: 0,
+            full: 0,
             hopeless: false,
             switches: 0,
         }
@@ -96,7 +97,12 @@ impl Duel {
         }
     }
 
-    /// Decayed cost of each way in the order off, on, filtered; ns.
+    /// Whether it is off because hardly anything shrinks.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.hopeless
+    }
+
+    /// What a request costs each way, in the order off, on, filtered; ns, 0 before the first period.
     pub(crate) fn costs(&self) -> [f64; 3] {
         self.costs
     }
@@ -111,52 +117,99 @@ impl Duel {
             .for_each(|shadow| shadow.set_capacity(bytes));
     }
 
-    /// One access of a sampled key.
-    pub(crate) fn request(&mut self, world: &World, prices: &Prices, key: u32, bytes: u32) {
-        self.hopeless = world.coded_share > HOPELESS;
-        for (shadow, cost) in self.shadows.iter_mut().zip(&mut self.costs) {
-            let outcome = shadow.request(world, key, bytes);
-            *cost += f64::from(outcome.coded) * prices.code_ns
-                + match outcome.found {
-                    Found::Hot => 0.0,
-                    Found::Compressed => prices.decode_ns,
-                    Found::Nowhere => prices.miss_ns,
-                };
+    /// How long the next period is: `items` is what a shadow holds uncompressed.
+    pub(crate) fn set_period(&mut self, items: f64) {
+        self.period = ((PERIOD * items) as u64).max(PERIOD_MIN);
+    }
+
+    /// Prices have changed: until something was judged, the start follows them.
+    pub(crate) fn look(&mut self, prices: &Prices) {
+        if self.switches == 0 && !self.is_judged() {
+            self.current = usize::from(prices.starts_on());
         }
+    }
+
+    /// One access.
+    pub(crate) fn request(&mut self, world: &World, prices: &Prices, access: Access) {
+        let weight = access.weight;
+        self.hopeless = world.coded_share > HOPELESS;
+        for (shadow, counted) in self.shadows.iter_mut().zip(&mut self.counted) {
+            let outcome = shadow.request(world, access.key, access.bytes);
+            counted.coded += weight * f64::from(outcome.coded);
+            match outcome.found {
+                Found::Hot => {}
+                Found::Compressed => counted.decoded += weight,
+                Found::Nowhere => counted.missed += weight,
+            }
+        }
+        self.weight += weight;
         self.requests += 1;
         if self.requests >= self.period {
-            self.judge();
+            self.requests = 0;
+            self.end_period(prices);
         }
     }
 
-    /// How long the next period is: `items` is what a shadow holds uncompressed.
-    pub(crate) fn set_period(&mut self, items: f64, world: &World) {
-        let capacities = match self.started_on {
-            true => PERIOD_ON,
-            false => PERIOD_OFF,
-        };
-        let requests = capacities * items / world.coded_share.max(0.05);
-        self.period = (requests as u64).max(PERIOD_MIN);
+    fn end_period(&mut self, prices: &Prices) {
+        self.periods += 1;
+        let full = self.shadows.iter().filter(|shadow| shadow.is_full());
+        if std::mem::replace(&mut self.full, full.clone().count()) < full.count() {
+            // What came before was of shadows that were being filled.
+            (self.counted, self.weight) = ([Counted::default(); 3], 0.0);
+            return;
+        }
+        self.judge(prices);
+        for counted in &mut self.counted {
+            counted.missed *= DECAY;
+            counted.decoded *= DECAY;
+            counted.coded *= DECAY;
+        }
+        self.weight *= DECAY;
     }
 
-    fn judge(&mut self) {
-        self.requests = 0;
-        let now = self.costs[self.current];
-        let takes_over =
-            |&way: &usize| way != self.current && self.costs[way] < now * (1.0 - MARGIN);
+    fn judge(&mut self, prices: &Prices) {
+        let weight = self.weight.max(1.0);
+        self.costs = self.counted.map(|counted| {
+            prices.cost_ns(&Mix {
+                missed: counted.missed / weight,
+                decoded: counted.decoded / weight,
+                coded: counted.coded / weight,
+            })
+        });
         if self.held > 0 {
             self.held -= 1;
-        } else {
-            let rivals = (0..3).filter(takes_over);
-            if let Some(best) = rivals.min_by(|&a, &b| self.costs[a].total_cmp(&self.costs[b])) {
+            return;
+        }
+        if !self.is_judged() {
+            return;
+        }
+        match self.cheapest_rival() {
+            Some(best) => {
                 (self.current, self.held) = (best, self.hold);
                 self.hold = (2 * self.hold).min(HOLD_PERIODS_MAX);
                 self.switches += 1;
-            } else {
-                self.hold = (self.hold - 1).max(HOLD_PERIODS);
             }
+            None => self.hold = (self.hold - 1).max(HOLD_PERIODS),
         }
-        self.costs.iter_mut().for_each(|cost| *cost *= DECAY);
+    }
+
+    /// Whether the way that leads has shown what it can keep.
+    fn is_judged(&self) -> bool {
+        self.shadows[self.current].is_full() || self.periods > FILLS_PERIODS
+    }
+
+    fn cheapest_rival(&self) -> Option<usize> {
+        let now = self.costs[self.current];
+        let chance = CHANCE / self.counted[self.current].missed.max(1.0).sqrt();
+        let takes_over = |&way: &usize| {
+            let margin = match self.shadows[way].way() {
+                Way::Off => chance,
+                _ => MARGIN + chance,
+            };
+            way != self.current && self.costs[way] < now * (1.0 - margin)
+        };
+        let rivals = (0..3).filter(takes_over);
+        rivals.min_by(|&a, &b| self.costs[a].total_cmp(&self.costs[b]))
     }
 }
 
@@ -171,16 +224,20 @@ mod tests {
     };
 
     fn prices(code_ns: f64, decode_ns: f64, miss_ns: f64) -> Prices {
-        Prices {
-            code_ns,
-            decode_ns,
-            miss_ns,
+        Prices::of_times(code_ns, decode_ns, miss_ns)
+    }
+
+    fn access(key: u32, weight: f64) -> Access {
+        Access {
+            key,
+            bytes: 100,
+            weight,
         }
     }
 
     fn run(duel: &mut Duel, prices: &Prices, keys: impl Iterator<Item = u32>, world: &World) {
-        duel.set_period(1000.0, world);
-        keys.for_each(|key| duel.request(world, prices, key, 100));
+        duel.set_period(1000.0);
+        keys.for_each(|key| duel.request(world, prices, access(key, 1.0)));
     }
 
     fn skewed(count: u64, keys: f64, seed: u64) -> impl Iterator<Item = u32> {
@@ -223,15 +280,32 @@ mod tests {
         assert_eq!(duel.way(), Way::Off);
     }
 
+    /// Filling a cache is no evidence against coding, though all that is stored is new.
     #[test]
-    fn promotion_follows_the_prices_within_bounds() {
-        for (code, decode, expected) in [
-            (16_000.0, 500.0, 1.0 / 64.0),
-            (2500.0, 500.0, 1.0 / 40.0),
-            (1000.0, 900.0, 1.0 / 16.0),
-        ] {
-            assert_eq!(prices(code, decode, 1e6).promote(), expected);
-        }
+    fn what_nobody_asked_for_does_not_count() {
+        let prices = prices(1e4, 200.0, 3e4);
+        let mut duel = Duel::new(100_000, &prices, 3);
+        (duel.current, duel.switches) = (1, 1);
+        duel.set_period(1000.0);
+        (0..200_000).for_each(|key| duel.request(&WORLD, &prices, access(key, 0.0)));
+        assert_eq!((duel.way(), duel.switches()), (Way::On, 1));
+        (0..200_000).for_each(|key| duel.request(&WORLD, &prices, access(key, 1.0)));
+        assert_eq!(duel.way(), Way::Off);
+    }
+
+    /// The first measured miss may tell that the start was wrong.
+    #[test]
+    fn until_something_was_judged_the_start_follows_the_prices() {
+        let (dear, cheap) = (prices(1e3, 200.0, 1e6), prices(1e3, 200.0, 1e4));
+        let mut duel = Duel::new(100_000, &dear, 3);
+        duel.look(&cheap);
+        assert_eq!(duel.way(), Way::Off);
+        duel.look(&dear);
+        assert_eq!(duel.way(), Way::On);
+        run(&mut duel, &dear, skewed(100_000, 20_000.0, 5), &WORLD);
+        duel.look(&cheap);
+        assert_eq!(duel.way(), Way::On, "it has been judged");
+        assert_eq!(duel.switches(), 0);
     }
 
     /// Two loads that want different things, in turn: it follows, and does not flutter.

@@ -2,8 +2,13 @@
 //!
 //! Whoever fills a cache reads it first, fetches the value elsewhere and stores it. One key in 64 is timed, in
 //! a table of a thousand marks: a mark that another key took, or that is a minute old, tells nothing.
+//!
+//! Where one thread does all that, and reads nothing else meanwhile, its processor time in between is what a miss costs
+//! beside waiting.
 
+use crate::mem::thread_cpu_ns;
 use crate::sync::{AtomicU64, Ordering};
+use std::cell::Cell;
 
 /// One key in so many is timed.
 const SAMPLED: u64 = 64;
@@ -47,6 +52,47 @@ impl MissClock {
     }
 }
 
+/// A thread's latest timed miss: key, its processor time then, and what it had read.
+#[derive(Clone, Copy)]
+struct Mine {
+    hash: u64,
+    cpu_ns: u64,
+    reads: Reads,
+}
+
+/// Reads a thread has made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reads {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+thread_local! {
+    static MINE: Cell<Option<Mine>> = const { Cell::new(None) };
+}
+
+/// This thread missed a sampled key, and had read so much then.
+pub(crate) fn work_begins(hash: u64, reads: Reads) {
+    let cpu_ns = thread_cpu_ns();
+    let mine = Mine {
+        hash,
+        cpu_ns,
+        reads,
+    };
+    let _ = MINE.try_with(|cell| cell.set(Some(mine)));
+}
+
+/// This thread stores a sampled key: its processor time since it missed it, if it has read nothing else.
+pub(crate) fn work_ends(hash: u64, reads: Reads) -> Option<u64> {
+    let mine = MINE.try_with(Cell::take).ok()??;
+    // Whether the miss itself was counted before or after depends on the way it went.
+    let alone = reads.hits == mine.reads.hits && reads.misses <= mine.reads.misses + 1;
+    if mine.hash != hash || !alone || mine.cpu_ns == 0 {
+        return None;
+    }
+    Some(thread_cpu_ns().saturating_sub(mine.cpu_ns).max(1))
+}
+
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
@@ -63,6 +109,24 @@ mod tests {
         assert_eq!(clock.stored(other, 2_000_100), None, "another key");
         clock.missed(key, 3_000_000);
         assert_eq!(clock.stored(key, 3_000_000 + GAP_MAX_US + 1), None);
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn a_thread_that_did_nothing_else_tells_what_a_miss_takes() {
+        let reads = |hits, misses| Reads { hits, misses };
+        let begun = thread_cpu_ns();
+        work_begins(7, reads(5, 5));
+        while thread_cpu_ns() < begun + 3_000_000 {
+            std::hint::spin_loop();
+        }
+        let worked = work_ends(7, reads(5, 6)).expect("nothing in between");
+        assert!(worked > 1_000_000, "{worked}");
+        assert_eq!(work_ends(7, reads(5, 6)), None, "told once");
+        work_begins(7, reads(5, 5));
+        assert_eq!(work_ends(8, reads(5, 6)), None, "another key");
+        work_begins(7, reads(5, 5));
+        assert_eq!(work_ends(7, reads(6, 6)), None, "it read another");
     }
 
     #[test]

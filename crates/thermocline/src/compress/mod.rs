@@ -17,6 +17,7 @@ mod gauge;
 mod miss_clock;
 mod options;
 mod press;
+mod price;
 mod returns;
 mod samples;
 #[cfg(any(test, feature = "simulate"))]
@@ -25,12 +26,16 @@ pub mod score;
 mod search;
 mod shadow;
 mod shared;
+mod spent;
 mod trained;
 
-pub(crate) use control::Facts;
+pub(crate) use control::{Came, Facts};
 pub(crate) use gauge::Seen;
+pub(crate) use miss_clock::Reads;
 pub use options::{CompressCodec, CompressMode, CompressOptions};
 pub(crate) use press::Press;
+pub(crate) use price::Prices;
 pub(crate) use shadow::Way;
 pub(crate) use shared::Compress;
+pub(crate) use spent::Totals;
 pub(crate) use trained::Trained;

@@ -3,7 +3,8 @@
 //! The cache that follows is a shadow of all keys that changes its way as the duel says, without moving anything for
 //! it; the duel sees a sample, as in the engine. Costs are sums of measured prices: a model, not a system.
 
-use super::duel::{Duel, Prices};
+use super::duel::{Access, Duel};
+use super::price::{Mix, Prices};
 use super::shadow::{Found, Outcome, Shadow, Way, World};
 
 /// What the world is taken to be like.
@@ -21,6 +22,19 @@ pub struct Assumed {
     pub miss_ns: f64,
     /// What a hit costs anyway, and a miss beside its service.
     pub base_ns: f64,
+    /// Who is waited for; None: for the time of things alone.
+    pub crowd: Option<Crowd>,
+}
+
+/// Many requests at a time, and few processors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Crowd {
+    /// Requests under way at a time.
+    pub under_way: f64,
+    /// Processors for them.
+    pub processors: f64,
+    /// What of a miss is their work, nanoseconds.
+    pub miss_cpu_ns: f64,
 }
 
 /// Costs of all requests, nanoseconds.
@@ -42,70 +56,92 @@ pub struct Scored {
 
 /// Runs requests through the four caches.
 pub struct Scoring {
-    assumed: Assumed,
     world: World,
     prices: Prices,
     fixed: [Shadow; 3],
     follows: Shadow,
     duel: Duel,
     sample_below: u32,
+    window: Window,
     costs: [f64; 4],
     requests: u64,
+}
+
+/// What became of the latest requests in each cache.
+#[derive(Clone, Copy, Default)]
+struct Window {
+    mixes: [Mix; 4],
+    requests: f64,
 }
 
 /// Items of a sample's shadow, as in the engine.
 const SAMPLE_ITEMS: u64 = 1024;
 const ITEM_BYTES: u32 = 100;
+/// Requests over which costs are reckoned, and after which prices are looked at, as the engine does by the clock.
+const WINDOW: f64 = 1000.0;
 
 impl Scoring {
     /// Four caches of `assumed`.
     pub fn new(assumed: Assumed, seed: u64) -> Scoring {
-        let prices = Prices {
-            code_ns: assumed.code_ns,
-            decode_ns: assumed.decode_ns,
-            miss_ns: assumed.miss_ns,
-        };
-        let world = World {
-            hot_share: 0.05,
-            coded_share: assumed.coded_share,
-            promote: prices.promote(),
-        };
+        let prices = prices_of(&assumed);
+        let world = world_of(&assumed, &prices);
         let sampled = (assumed.items / SAMPLE_ITEMS).max(1).ilog2();
         let capacity = assumed.items * u64::from(ITEM_BYTES);
         let mut duel = Duel::new(capacity >> sampled, &prices, seed);
-        duel.set_period((assumed.items >> sampled) as f64, &world);
+        duel.set_period((assumed.items >> sampled) as f64);
         let fixed = [Way::Off, Way::On, Way::Filtered];
         Scoring {
             fixed: fixed.map(|way| Shadow::new(way, capacity, seed)),
             follows: Shadow::new(duel.way(), capacity, seed),
             duel,
             sample_below: u32::MAX >> sampled,
-            assumed,
             world,
             prices,
+            window: Window::default(),
             costs: [0.0; 4],
             requests: 0,
         }
+    }
+
+    /// From now on the world is like this; the caches keep their size.
+    pub fn assume(&mut self, assumed: Assumed) {
+        self.close_window();
+        let here = self.prices.here;
+        self.prices = Prices {
+            here,
+            ..prices_of(&assumed)
+        };
+        self.world = world_of(&assumed, &self.prices);
+        self.duel.look(&self.prices);
     }
 
     /// One access of a key, by its hash.
     pub fn request(&mut self, hash: u64) {
         let key = (hash ^ hash >> 32) as u32;
         if (hash >> 32) as u32 <= self.sample_below {
-            self.duel
-                .request(&self.world, &self.prices, key, ITEM_BYTES);
+            let access = Access {
+                key,
+                bytes: ITEM_BYTES,
+                weight: 1.0,
+            };
+            self.duel.request(&self.world, &self.prices, access);
             self.follows.set_way(self.duel.way());
         }
-        let (assumed, world) = (self.assumed, self.world);
+        let world = self.world;
         let all = self.fixed.iter_mut().chain([&mut self.follows]);
-        for (shadow, cost) in all.zip(&mut self.costs) {
-            *cost += cost_of(&assumed, shadow.request(&world, key, ITEM_BYTES));
+        for (shadow, mix) in all.zip(&mut self.window.mixes) {
+            book(mix, shadow.request(&world, key, ITEM_BYTES));
         }
         self.requests += 1;
+        self.window.requests += 1.0;
+        if self.window.requests >= WINDOW {
+            self.close_window();
+        }
     }
 
     /// What it came to.
-    pub fn scored(&self) -> Scored {
+    pub fn scored(&mut self) -> Scored {
+        self.close_window();
         let [off_ns, on_ns, filtered_ns, auto_ns] = self.costs;
         Scored {
             off_ns,
@@ -116,6 +152,23 @@ impl Scoring {
             requests: self.requests,
         }
     }
+
+    fn close_window(&mut self) {
+        let Window { mixes, requests } = std::mem::take(&mut self.window);
+        if requests == 0.0 {
+            return;
+        }
+        let each = mixes.map(|mix| Mix {
+            missed: mix.missed / requests,
+            decoded: mix.decoded / requests,
+            coded: mix.coded / requests,
+        });
+        for (cost, mix) in self.costs.iter_mut().zip(&each) {
+            *cost += requests * self.prices.cost_ns(mix);
+        }
+        self.prices.here = each[3];
+        self.duel.look(&self.prices);
+    }
 }
 
 impl Scored {
@@ -125,13 +178,37 @@ impl Scored {
     }
 }
 
-fn cost_of(assumed: &Assumed, outcome: Outcome) -> f64 {
-    let found = match outcome.found {
-        Found::Hot => 0.0,
-        Found::Compressed => assumed.decode_ns,
-        Found::Nowhere => assumed.miss_ns,
+fn prices_of(assumed: &Assumed) -> Prices {
+    let times = Prices {
+        request_ns: assumed.base_ns,
+        ..Prices::of_times(assumed.code_ns, assumed.decode_ns, assumed.miss_ns)
     };
-    assumed.base_ns + found + f64::from(outcome.coded) * assumed.code_ns
+    match assumed.crowd {
+        None => times,
+        Some(crowd) => Prices {
+            under_way: crowd.under_way,
+            processors: crowd.processors,
+            miss_cpu_ns: crowd.miss_cpu_ns,
+            ..times
+        },
+    }
+}
+
+fn world_of(assumed: &Assumed, prices: &Prices) -> World {
+    World {
+        hot_share: 0.05,
+        coded_share: assumed.coded_share,
+        promote: prices.promote(),
+    }
+}
+
+fn book(mix: &mut Mix, outcome: Outcome) {
+    mix.coded += f64::from(outcome.coded);
+    match outcome.found {
+        Found::Hot => {}
+        Found::Compressed => mix.decoded += 1.0,
+        Found::Nowhere => mix.missed += 1.0,
+    }
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -146,6 +223,7 @@ mod tests {
             decode_ns: 200.0,
             miss_ns,
             base_ns: 300.0,
+            crowd: None,
         }
     }
 
@@ -247,5 +325,67 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Busy processors: a miss of 100 us costs them 12, coding an item 4; two to sixty-four requests share each.
+    fn crowded(items: u64, under_way: f64) -> Assumed {
+        Assumed {
+            base_ns: 1_000.0,
+            crowd: Some(Crowd {
+                under_way,
+                processors: 2.0,
+                miss_cpu_ns: 12_000.0,
+            }),
+            ..assumed(items, 0.4, 4e3, 1e5)
+        }
+    }
+
+    /// Memory for a twentieth, a tenth, three tenths and eight tenths of the data, uniform and skewed, few and many requests
+    /// at a time: what coding costs busy processors is not paid where it brings nothing, and what it brings is had.
+    #[test]
+    fn busy_processors_are_not_kept_busier_for_nothing() {
+        let items = 2048;
+        let mut draw = Draw(3);
+        let (mut off, mut on, mut auto, mut seen) = (0.0, 0.0, 0.0, 0.0);
+        for share in [0.05, 0.1, 0.3, 0.8] {
+            let (keys, requests) = (items as f64 / share, 100 * items);
+            let loads: [Vec<u64>; 2] = [
+                (0..requests).map(|_| (draw.unit() * keys) as u64).collect(),
+                (0..requests).map(|_| draw.skewed(keys)).collect(),
+            ];
+            for (load, under_way) in loads.iter().flat_map(|l| [(l, 2.0), (l, 8.0), (l, 128.0)]) {
+                let scored = score(crowded(items, under_way), load);
+                let loss = scored.auto_ns / scored.off_ns - 1.0;
+                assert!(loss <= 0.015, "{share}, {under_way}: {loss:.4}, {scored:?}");
+                assert!(scored.switches <= 4, "{share}, {under_way}: {scored:?}");
+                off += scored.off_ns / scored.best_ns();
+                on += scored.on_ns / scored.best_ns();
+                auto += scored.auto_ns / scored.best_ns();
+                seen += 1.0;
+            }
+        }
+        assert!(off / seen > 1.10 && on / seen > 1.05, "no contest");
+        assert!(auto / seen < 1.03, "{} beside the best", auto / seen);
+    }
+
+    /// Misses become a hundred times cheaper in the middle, and dear again: it follows.
+    #[test]
+    fn a_price_that_changes_is_followed() {
+        let items = 2048;
+        let (dear, cheap) = (assumed(items, 0.4, 3e3, 1e6), assumed(items, 0.4, 3e3, 4e3));
+        let mut draw = Draw(5);
+        let mut scoring = Scoring::new(dear, 5);
+        let mut ways = Vec::new();
+        for world in [dear, cheap, dear] {
+            scoring.assume(world);
+            for _ in 0..60 * items {
+                scoring.request(hash((draw.unit() * 5.0 * items as f64) as u64));
+            }
+            ways.push(scoring.duel.way());
+        }
+        assert_ne!(ways[0], Way::Off);
+        assert_ne!(ways[1], Way::On, "coding all costs as much as it saves");
+        assert_ne!(ways[2], Way::Off);
+        assert!(scoring.scored().switches <= 6);
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Search {
     extra_ns: f64,
     saved_share: f64,
     probes: u32,
+    /// What it took since this was asked for.
+    took_ns: u64,
 }
 
 impl Default for Search {
@@ -52,6 +54,7 @@ impl Default for Search {
             extra_ns: EXTRA_NS,
             saved_share: SAVED_SHARE,
             probes: 0,
+            took_ns: 0,
         }
     }
 }
@@ -73,8 +76,14 @@ impl Search {
         self.pays(worth) || self.probes % PROBE_EVERY == 0
     }
 
+    /// How long it took since this was asked last, nanoseconds.
+    pub(crate) fn take_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.took_ns)
+    }
+
     /// It took so long beside the fast search, and made `fast_bytes` of that one's to `high_bytes`.
     pub(crate) fn took(&mut self, ns: u64, key_bytes: usize, fast_bytes: usize, high_bytes: usize) {
+        self.took_ns += ns;
         let ns = (ns as f64).min(self.extra_ns * INTERRUPTED);
         let item_bytes = (ITEM_BYTES + key_bytes + fast_bytes) as f64;
         let share = fast_bytes.saturating_sub(high_bytes) as f64 / item_bytes;

@@ -89,6 +89,8 @@ pub(crate) struct Shadow {
     /// Epoch of the item main lost last.
     main_oldest: u64,
     random: u64,
+    /// It had to let something go that its way would have kept.
+    full: bool,
 }
 
 impl Shadow {
@@ -106,7 +108,13 @@ impl Shadow {
             main_in: 0,
             main_oldest: 0,
             random: seed | 1,
+            full: false,
         }
+    }
+
+    /// Whether it has held all it can at some time: what it misses from then on tells what it is worth.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
     }
 
     pub(crate) fn way(&self) -> Way {
@@ -241,6 +249,7 @@ impl Shadow {
     fn leave_hot(&mut self, world: &World, key: u32, bytes: u32, main: bool, hits: u8) -> u32 {
         let proven = main || hits > 0;
         if self.way == Way::Off || self.way == Way::Filtered && !proven {
+            self.full |= self.way == Way::Off;
             self.bury(key, main);
             return 0;
         }
@@ -251,6 +260,7 @@ impl Shadow {
     }
 
     fn drain_coded(&mut self) {
+        self.full = true;
         let coded = self.bytes[CODED_PROBATION] + self.bytes[CODED_MAIN];
         let share = (PROBATION_SHARE * coded as f64) as u64;
         let from_probation = self.bytes[CODED_PROBATION] > share || self.bytes[CODED_MAIN] == 0;

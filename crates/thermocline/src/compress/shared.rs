@@ -2,13 +2,14 @@
 
 use super::control::{Control, Facts};
 use super::dictionaries::Dictionaries;
-use super::duel::{Prices, PROMOTE_MIN};
 use super::gauge::{Gauge, Seen};
-use super::miss_clock::MissClock;
+use super::miss_clock::{self, MissClock, Reads};
 use super::options::{CompressMode, CompressOptions};
+use super::price::{Prices, MOVE_NS, PROMOTE_MIN};
 use super::returns::{Left, Returns};
 use super::search::Worth;
 use super::shadow::Way;
+use super::spent::{Spent, Totals};
 use crate::codec::{CodedHead, Decoder};
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use std::cell::{Cell, RefCell};
@@ -18,6 +19,14 @@ use std::time::{Duration, Instant};
 const TIME_EVERY: u64 = 64;
 /// Of the items evicted while auto is off, one in so many is coded to see.
 const PROBE_EVERY: u32 = 64;
+/// Auto has been off for so long: what is set aside for dictionaries is given back.
+const REST_MS: u64 = 2_000;
+/// Of the demotions one in so many is timed.
+const TIME_DEMOTIONS: u64 = 16;
+/// What is taken for granted until it is measured, nanoseconds.
+const CODE_NS: f64 = 2_000.0;
+const DECODE_NS: f64 = 300.0;
+const MISS_NS: f64 = 1_000_000.0;
 /// Weight of a new measurement in a running mean: 1/32.
 const WEIGHT_SHIFT: u32 = 5;
 
@@ -29,10 +38,16 @@ const UNKNOWN: u32 = u32::MAX;
 pub(crate) struct Costs {
     /// Coding one item.
     pub(crate) code_ns: AtomicU64,
+    /// The same without LZ4's better search, which is used where it pays.
+    pub(crate) fast_ns: AtomicU64,
+    /// Taking one item a tier down, coding it included.
+    pub(crate) demote_ns: AtomicU64,
     /// Decoding one item.
     pub(crate) decode_ns: AtomicU64,
     /// Serving a miss from wherever misses are served.
     pub(crate) miss_ns: AtomicU64,
+    /// Processor time of that, where one thread did it all.
+    pub(crate) miss_cpu_ns: AtomicU64,
 }
 
 /// Adds a measurement to a running mean. A race loses one measurement.
@@ -97,13 +112,15 @@ pub(crate) struct Compress {
     promote_below: AtomicU32,
     pub(crate) options: CompressOptions,
     pub(crate) control: Control,
-    /// Times misses, where nobody says what they cost and somebody wants to know.
+    /// Times misses, where somebody wants to know what they cost.
     miss_clock: MissClock,
     times_misses: AtomicBool,
     states_miss_cost: bool,
     probes: AtomicU32,
     /// Nothing is demoted, though the mode asks for it: it is not known yet what coding brings, or that is nothing.
     waits: AtomicBool,
+    /// The dictionaries were given back; until there are some again, what coding brings is what it was.
+    resting: AtomicBool,
     /// It has been on, or may be: there is something to look after.
     in_use: AtomicBool,
     started: Instant,
@@ -116,6 +133,11 @@ pub(crate) struct Compress {
     back_share: AtomicU32,
     /// Threads that wait for room another thread makes.
     waiting: AtomicU32,
+    /// How long they have waited, all together, nanoseconds.
+    waited_ns: AtomicU64,
+    spent: Mutex<Spent>,
+    /// The time of coding that one miss less is worth; 0: not known.
+    miss_worth_ns: AtomicU64,
 }
 
 thread_local! {
@@ -141,10 +163,11 @@ impl Compress {
             options,
             control: Control::new(mode),
             miss_clock: MissClock::new(),
-            times_misses: AtomicBool::new(mode != CompressMode::Off && miss_cost.is_none()),
+            times_misses: AtomicBool::new(mode != CompressMode::Off),
             states_miss_cost: miss_cost.is_some(),
             probes: AtomicU32::new(0),
             waits: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
             in_use: AtomicBool::new(mode != CompressMode::Off),
             started: Instant::now(),
             gauge: Mutex::new(Gauge::default()),
@@ -153,6 +176,11 @@ impl Compress {
             coded_share: AtomicU32::new(0),
             back_share: AtomicU32::new(UNKNOWN),
             waiting: AtomicU32::new(0),
+            waited_ns: AtomicU64::new(0),
+            spent: Mutex::new(Spent::new(
+                std::thread::available_parallelism().map_or(1, |n| n.get()),
+            )),
+            miss_worth_ns: AtomicU64::new(0),
         }
     }
 
@@ -171,8 +199,7 @@ impl Compress {
                 self.set_waits(true);
             }
         }
-        self.times_misses
-            .store(on && !self.states_miss_cost, Ordering::Relaxed);
+        self.times_misses.store(on, Ordering::Relaxed);
         self.control.set_mode(mode);
     }
 
@@ -186,6 +213,7 @@ impl Compress {
     pub(crate) fn probes(&self) -> bool {
         (self.mode() == CompressMode::Auto || self.waits.load(Ordering::Relaxed))
             && !self.is_on()
+            && !self.resting.load(Ordering::Relaxed)
             && self.probes.fetch_add(1, Ordering::Relaxed) % PROBE_EVERY == 0
     }
 
@@ -207,6 +235,17 @@ impl Compress {
     /// Holds demotion back, or lets it begin.
     pub(crate) fn set_waits(&self, waits: bool) {
         self.waits.store(waits, Ordering::Relaxed);
+    }
+
+    /// Whether dictionaries are of no use now: auto has been off for a while for its price, and nothing lies coded. Where it
+    /// is off because nothing compresses they stay, if there are any: to see whether that changes.
+    /// Asked by whoever sees to them.
+    pub(crate) fn rests(&self, now_ms: u64) -> bool {
+        let off_ms = self.control.off_since_ms();
+        let rests = off_ms.is_some_and(|since| now_ms.saturating_sub(since) >= REST_MS)
+            && self.dictionaries.plain_bytes() == 0;
+        self.resting.store(rests, Ordering::Relaxed);
+        rests
     }
 
     /// Whether demotion is held back.
@@ -275,24 +314,43 @@ impl Compress {
         }
     }
 
-    /// A read of a key found nothing.
+    /// Whether it matters that this key was read and not found, or stored.
     #[inline]
-    pub(crate) fn missed(&self, hash: u64) {
-        if MissClock::samples(hash) && self.times_misses.load(Ordering::Relaxed) {
-            let now_us = self.started.elapsed().as_micros() as u64;
-            self.miss_clock.missed(hash, now_us);
+    pub(crate) fn times(&self, hash: u64) -> bool {
+        MissClock::samples(hash) && self.times_misses.load(Ordering::Relaxed)
+    }
+
+    /// A read of such a key found nothing. `reads`: of this thread.
+    #[cold]
+    pub(crate) fn missed(&self, hash: u64, reads: Reads) {
+        let now_us = self.started.elapsed().as_micros() as u64;
+        self.miss_clock.missed(hash, now_us);
+        miss_clock::work_begins(hash, reads);
+    }
+
+    /// Such a key, which had no item, was stored.
+    #[cold]
+    pub(crate) fn stored(&self, hash: u64, reads: Reads) {
+        let now_us = self.started.elapsed().as_micros() as u64;
+        if let Some(ns) = self.miss_clock.stored(hash, now_us) {
+            if !self.states_miss_cost {
+                measured(&self.costs.miss_ns, ns);
+            }
+            if let Some(ns) = miss_clock::work_ends(hash, reads) {
+                timed(&self.costs.miss_cpu_ns, ns);
+            }
         }
     }
 
-    /// A key that had no item was stored.
-    #[inline]
-    pub(crate) fn stored(&self, hash: u64) {
-        if MissClock::samples(hash) && self.times_misses.load(Ordering::Relaxed) {
-            let now_us = self.started.elapsed().as_micros() as u64;
-            if let Some(ns) = self.miss_clock.stored(hash, now_us) {
-                measured(&self.costs.miss_ns, ns);
-            }
+    /// Runs `demote`, which takes an item a tier down, and times it now and then.
+    pub(crate) fn demoting<T>(&self, demote: impl FnOnce() -> T) -> T {
+        let count = self.events.demoted.load(Ordering::Relaxed);
+        let started = (count % TIME_DEMOTIONS == 0).then(Instant::now);
+        let done = demote();
+        if let Some(started) = started {
+            timed(&self.costs.demote_ns, started.elapsed().as_nanos() as u64);
         }
+        done
     }
 
     /// Books what one demoted value came to.
@@ -306,20 +364,21 @@ impl Compress {
         self.coded_share.store(new.max(1), Ordering::Relaxed);
     }
 
-    /// Lets what was measured since take effect. A few times a second. True: the early warning.
-    pub(crate) fn look(&self, mut facts: Facts, now_ms: u64, seen: Seen) -> bool {
+    /// Lets what was measured since take effect. A few times a second; it asks for `totals` less often. True: the early warning.
+    pub(crate) fn look(
+        &self,
+        mut facts: Facts,
+        totals: impl FnOnce() -> Totals,
+        now_ms: u64,
+        seen: Seen,
+    ) -> bool {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         facts.coded_share = self.coded_share();
-        facts.code_ns = load(&self.costs.code_ns);
-        facts.decode_ns = load(&self.costs.decode_ns);
-        facts.miss_ns = load(&self.costs.miss_ns);
+        facts.prices = self.prices(totals);
         self.control.look(&facts, now_ms);
-        let chance = Prices {
-            code_ns: facts.code_ns.max(1) as f64,
-            decode_ns: facts.decode_ns as f64,
-            miss_ns: 0.0,
-        };
-        let below = (chance.promote() * 65_536.0) as u32;
+        let worth = facts.prices.miss_worth_ns() as u64;
+        self.miss_worth_ns.store(worth, Ordering::Relaxed);
+        let below = (facts.prices.promote() * 65_536.0) as u32;
         self.promote_below.store(below, Ordering::Relaxed);
         let seen = Seen {
             demoted: load(&self.events.demoted),
@@ -336,6 +395,40 @@ impl Compress {
             self.events.warned.fetch_add(1, Ordering::Relaxed);
         }
         warns
+    }
+
+    /// Measured, or taken for granted until then.
+    fn prices(&self, totals: impl FnOnce() -> Totals) -> Prices {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let or = |counter, otherwise| match load(counter) {
+            0 => otherwise,
+            ns => ns as f64,
+        };
+        let costs = &self.costs;
+        let times = Prices {
+            code_ns: or(&costs.fast_ns, CODE_NS),
+            move_ns: match load(&costs.demote_ns) {
+                0 => MOVE_NS,
+                ns => (ns as f64 - load(&costs.code_ns) as f64).clamp(MOVE_NS / 4.0, MOVE_NS * 4.0),
+            },
+            decode_ns: or(&costs.decode_ns, DECODE_NS),
+            miss_ns: or(&costs.miss_ns, MISS_NS),
+            miss_cpu_ns: load(&costs.miss_cpu_ns) as f64,
+            asked: 1.0,
+            ..Prices::default()
+        };
+        let mut spent = lock(&self.spent);
+        let wall_ns = self.started.elapsed().as_nanos() as u64;
+        if spent.is_due(wall_ns) {
+            spent.look(Totals {
+                wall_ns,
+                coded: load(&self.events.demoted),
+                decoded: load(&self.events.decodes),
+                waited_ns: load(&self.waited_ns),
+                ..totals()
+            });
+        }
+        spent.price(times)
     }
 
     fn look_at_returns(&self, left: Left) {
@@ -364,14 +457,25 @@ impl Compress {
         Worth {
             back_share,
             waiting: self.waiting.load(Ordering::Relaxed),
-            miss_ns: self.costs.miss_ns.load(Ordering::Relaxed),
+            miss_ns: self.miss_worth_ns(),
+        }
+    }
+
+    /// The time of coding that one miss less is worth, nanoseconds: its own where nothing else is short; 0: not known.
+    pub(crate) fn miss_worth_ns(&self) -> u64 {
+        match self.miss_worth_ns.load(Ordering::Relaxed) {
+            0 => self.costs.miss_ns.load(Ordering::Relaxed),
+            ns => ns,
         }
     }
 
     /// Runs `wait`, in which the calling thread waits for room that another one makes.
     pub(crate) fn waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        let started = Instant::now();
         let done = wait();
+        let waited_ns = started.elapsed().as_nanos() as u64;
+        self.waited_ns.fetch_add(waited_ns, Ordering::Relaxed);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         done
     }

@@ -9,7 +9,6 @@ use super::shared::Compress;
 use crate::codec::{
     train, training_bytes, with_zstd_tables, Decoder, Dictionary, Encoder, Method, ZSTD_VALUE_MIN,
 };
-use crate::sync::Ordering;
 use std::time::Instant;
 
 /// A new dictionary must save this share of the coded bytes against the one in force.
@@ -175,7 +174,7 @@ fn with_zstd(
     }
     let by_lz4 = judge(plain, samples, |_| Method::Lz4High);
     let by_zstd = judge(&zstd, samples, |bytes| zstd.method(bytes, true));
-    let miss_ns = match shared.costs.miss_ns.load(Ordering::Relaxed) {
+    let miss_ns = match shared.miss_worth_ns() {
         0 => MISS_NS,
         ns => ns as f64,
     };

@@ -31,7 +31,9 @@ pub(crate) use budget::Budget;
 pub(crate) use extent::{Collapsed, ExtentId, Extents, EXTENT_BYTES};
 #[cfg(all(target_os = "linux", not(shuttle)))]
 pub use mapped_file::MappedFile;
-pub(crate) use os::{current_core, monotonic_ms, trim_heap};
+pub(crate) use os::{
+    current_core, idle_ns, monotonic_ms, process_cpu_ns, thread_cpu_ns, trim_heap,
+};
 pub(crate) use page_mode::{choose, gigantic_pages, Machine};
 pub use page_mode::{PageMode, PAGE_MODES};
 pub(crate) use pin::{Domain, Pin, THREADS_MAX};

@@ -485,7 +485,9 @@ impl Drain {
         let coder = books.press.as_mut().map(|press| (press, has_time));
         let moved = match entry.what {
             What::Chunk => self.move_chunk(store, pin, entry, target, coder),
-            _ => super::moving::move_item(store, pin, entry.hash, entry.place, 0, target, coder),
+            _ => store.compress.demoting(|| {
+                super::moving::move_item(store, pin, entry.hash, entry.place, 0, target, coder)
+            }),
         };
         match moved {
             super::moving::Moved::Done(bytes) => {
@@ -529,7 +531,9 @@ impl Drain {
             let end = drain.gather(store, &pin, BATCH);
             for entry in std::mem::take(&mut drain.entries) {
                 if entry.what == What::Item {
-                    code_for_sample(store, press, entry.place, &mut coded);
+                    with_bytes(store, entry.place, |key, value| {
+                        press.code(&store.compress, key, value, &mut coded);
+                    });
                 }
             }
             if end {
@@ -545,7 +549,9 @@ impl Drain {
             return;
         }
         if let Some(press) = &mut books.press {
-            code_for_sample(store, press, entry.place, &mut Vec::new());
+            with_bytes(store, entry.place, |key, value| {
+                press.probe(&store.compress, key, value, &mut Vec::new());
+            });
         }
     }
 
@@ -672,8 +678,8 @@ fn is_over(store: &Store, place: Place) -> bool {
     store.is_gone(place, &fields) && header.still(item.header_after_copy())
 }
 
-/// Codes an item's value into `coded` for what is learned by it.
-fn code_for_sample(store: &Store, press: &mut Press, place: Place, coded: &mut Vec<u8>) {
+/// Shows key and value of an item that lies plain.
+fn with_bytes(store: &Store, place: Place, look: impl FnOnce(&[u8], &[u8])) {
     let Some(seen) = store.see(place) else {
         return;
     };
@@ -684,7 +690,7 @@ fn code_for_sample(store: &Store, press: &mut Press, place: Place, coded: &mut V
     seen.item.append_key(&seen.layout, &mut key);
     seen.item.append_value(&seen.layout, &mut value);
     // Bytes that a writer changes meanwhile are as good a sample.
-    press.code(&store.compress, &key, &value, coded);
+    look(&key, &value);
 }
 
 /// One off the counter (or all) of an item whose segment is relinked.

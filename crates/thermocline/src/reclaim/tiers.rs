@@ -107,6 +107,16 @@ impl Reclaim {
             let press = books
                 .press
                 .get_or_insert_with(|| Press::new(self.dictionary_bytes, shared.options));
+            if shared.rests(store.time.now_ms()) {
+                press.rest();
+                shared.dictionaries.clear();
+                books.waits_since = None;
+                drop(books);
+                // Until there is a dictionary again.
+                shared.set_waits(self.dictionary_bytes > 0);
+                self.charge_grants(store, &mut grants, Grants::default());
+                return;
+            }
             shared.set_waits(waits(store, press, &mut waits_since));
             if press.look_around(shared) {
                 wanted.samples = 0;
@@ -133,7 +143,9 @@ impl Reclaim {
         if press.wants_samples(shared).is_some() {
             press.grant_samples();
         }
-        self.sample_hot(store, &mut books);
+        drop(books);
+        self.sample_hot(store);
+        let mut books = lock(&self.books);
         let Some(press) = &mut books.press else {
             return;
         };
@@ -176,9 +188,28 @@ impl Reclaim {
     }
 
     /// Samples for the first dictionary from what lies in hot: it is there when memory becomes short, and nothing
-    /// goes down uncoded for want of it.
-    fn sample_hot(&self, store: &Store, books: &mut Books) {
-        self.queue_sealed(store, books);
+    /// goes down uncoded for want of it. Takes the reclaim lock for a segment's samples at a time, about a millisecond.
+    fn sample_hot(&self, store: &Store) {
+        for id in self.segments_to_sample(store) {
+            let mut books = lock(&self.books);
+            // Others may have emptied it meanwhile.
+            let is_there = books.main.contains(&id) || books.probation.contains(&id);
+            if !is_there || !super::choose::is_settled(store, id) {
+                continue;
+            }
+            match &mut books.press {
+                Some(press) if press.wants_first() => {
+                    Drain::sample(store, press, id, SAMPLED_ITEMS);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Segments of hot, spread over all there are; none where there is no need for samples, or too little in hot.
+    fn segments_to_sample(&self, store: &Store) -> Vec<SegmentId> {
+        let mut books = lock(&self.books);
+        self.queue_sealed(store, &mut books);
         let wanted = books.press.as_ref().is_some_and(Press::wants_first);
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
         let now_ms = store.time.now_ms();
@@ -186,7 +217,7 @@ impl Reclaim {
             .sampled_ms
             .is_some_and(|at| now_ms.saturating_sub(at) < SAMPLE_PAUSE_MS);
         if !wanted || recent || books.sealed_bytes.iter().sum::<u64>() < capacity / SAMPLE_FROM {
-            return;
+            return Vec::new();
         }
         books.sampled_ms = Some(now_ms);
         // Without traffic nobody else moves the epoch on.
@@ -195,14 +226,7 @@ impl Reclaim {
         let queues = [&books.main, &books.probation].into_iter().flatten();
         let ids: Vec<SegmentId> = queues.copied().filter(settled).collect();
         let step = ids.len().div_ceil(SAMPLED_SEGMENTS).max(1);
-        let Some(press) = &mut books.press else {
-            return;
-        };
-        for id in ids.into_iter().step_by(step) {
-            if press.wants_first() {
-                Drain::sample(store, press, id, SAMPLED_ITEMS);
-            }
-        }
+        ids.into_iter().step_by(step).collect()
     }
 
     /// A segment of the compressed tier from before the youngest dictionary: coded with it, what lies there takes less

@@ -1,6 +1,7 @@
 //! The policy's numbers: which pool a key belongs to, ghosts, and the capacity everything is reckoned with.
 
 use super::{Store, NO_MAIN};
+use crate::compress::Reads;
 use crate::generation::Generations;
 use crate::ghost::Ghosts;
 use crate::mem::{current_core, Pin};
@@ -33,7 +34,9 @@ impl Store {
         if ghost_age.is_some() {
             self.counters.one(pin, Counter::Refaults);
         }
-        self.compress.stored(hash);
+        if self.compress.times(hash) {
+            self.compress.stored(hash, self.reads(pin));
+        }
         if hash & self.facts.mean_mask.load(Ordering::Relaxed) == 0 {
             self.policy.inserted(1, bytes as u64);
         }
@@ -53,6 +56,21 @@ impl Store {
                 segment_bytes,
             },
         )
+    }
+
+    /// A read found nothing under this key.
+    #[inline]
+    pub(crate) fn missed(&self, pin: &Pin, hash: u64) {
+        if self.compress.times(hash) {
+            self.compress.missed(hash, self.reads(pin));
+        }
+    }
+
+    fn reads(&self, pin: &Pin) -> Reads {
+        Reads {
+            hits: self.counters.own(pin, Counter::Hits),
+            misses: self.counters.own(pin, Counter::Misses),
+        }
     }
 
     fn take_class(&self, ghosts: &Ghosts, hash: u64, now: u32, bytes: usize) -> Option<u32> {
