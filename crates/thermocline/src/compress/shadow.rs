@@ -183,7 +183,8 @@ impl Shadow {
             return false;
         };
         let now = self.epoch();
-        now - ghost.epoch < now.saturating_sub(self.main_oldest).max(1)
+        // Epochs are shares of a capacity, which may have grown since.
+        now.saturating_sub(ghost.epoch) < now.saturating_sub(self.main_oldest).max(1)
     }
 
     fn epoch(&self) -> u64 {
@@ -381,6 +382,18 @@ mod tests {
         for way in [Way::Off, Way::On, Way::Filtered] {
             assert_eq!(misses(way, 100_000, loops(1000, 10)), (1000, 0), "{way:?}");
         }
+    }
+
+    #[test]
+    fn a_shadow_that_grows_knows_its_ghosts() {
+        let mut shadow = Shadow::new(Way::Off, 100_000, 7);
+        let missed = |shadow: &mut Shadow| {
+            let found = loops(2000, 4).map(|key| shadow.request(&WORLD, key, 100).found);
+            found.filter(|&found| found == Found::Nowhere).count()
+        };
+        assert!(missed(&mut shadow) > 2000);
+        shadow.set_capacity(1_000_000);
+        assert!(missed(&mut shadow) <= 2000);
     }
 
     #[test]
