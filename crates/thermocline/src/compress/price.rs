@@ -59,6 +59,7 @@ pub(crate) struct Prices {
 
 impl Prices {
     /// Where nothing is known of processors: waiting alone counts.
+    #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn of_times(code_ns: f64, decode_ns: f64, miss_ns: f64) -> Prices {
         Prices {
             code_ns,

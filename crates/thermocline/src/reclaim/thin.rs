@@ -134,7 +134,9 @@ impl Thin {
     fn close(&mut self, store: &Store, least: usize) {
         let Some(run) = self.open.take() else { return };
         let (_, bytes) = run.pages(store, self.id);
-        if bytes >= run.gone + least {
+        // A small last record has the pages behind it, and no room for the words of a hole.
+        let can_say_so = run.end - run.start > HOLE_PREFIX;
+        if can_say_so && bytes >= run.gone + least {
             self.runs.push(run);
         }
     }
