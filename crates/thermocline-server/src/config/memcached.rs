@@ -3,6 +3,8 @@
 //! Owns: which flags exist, what each becomes in `Settings`, and memcached's own refusals.
 //! Must hold: a start script written for memcached starts us, or is told exactly which flag cannot be kept.
 //! What each flag means here is written out in docs/memcached.md.
+//!
+//! One file: a flag, what becomes of it and the test that says so belong to one table of memcached's; a fifth of the lines are tests.
 
 use super::{nearest, parse_size, ConfigError, Layers, Listen, PageMode, Settings, KEYS};
 use std::path::PathBuf;
