@@ -60,7 +60,7 @@ pub(crate) struct Heat {
 }
 
 impl Scan {
-    /// Shows the items of the next unit of the index (up to 896, and no more than 192 KiB of keys) to `each`, which may
+    /// Shows the items of the next unit of the index (up to 448, and no more than 192 KiB of keys) to `each`, which may
     /// take its time: keys and facts were copied before. False when the walk is over.
     pub fn step(&mut self, mut each: impl FnMut(&[u8], &Meta)) -> bool {
         self.step_with_heat(|key, meta, _| each(key, meta))

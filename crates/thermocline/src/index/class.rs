@@ -2,7 +2,7 @@
 //!
 //! Best-fit blocks with coalescing waste 17-26 % here, because all units want the next size at the
 //! same time; a dense array a class wastes at most one slab of each class. The price is a copy of at
-//! most 7 KiB a rebuild.
+//! most 3.6 KiB a rebuild.
 //!
 //! Locks: unit -> class -> pool. Whoever holds a class only *tries* other units, and moves a block only
 //! if its owner's word names it: it may be between allocation and publication. If the try fails the

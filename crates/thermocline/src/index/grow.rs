@@ -3,21 +3,19 @@
 //! ```text
 //! n steps --0.94 full, or no room within reach--> n + 1 steps ... 14 steps
 //! 14 steps, depth 0 or 1  --split by a bit of the tags, no key is read-->  two units of depth + 1
-//! 14 steps, depth 2, coarse  --keys read again (25-40 us)-->  two units of the fine directory
+//! 14 steps, depth 2, coarse  --keys read again (15-25 us)-->  two units of the fine directory
 //! 14 steps, depth 2, fine  --items may lie any distance from home, until all slots are used
 //! ```
-//! Each step: arrange off line, take the blocks, `fence(Release)`, fill them, point the directory at
+//! Each step: take the blocks, `fence(Release)`, arrange the items in them, point the directory at
 //! them, free the old block. The fence is what makes a reader's re-check sound: who reads a word of a
 //! recycled block must then see that the directory has moved on. Units are never merged: emptied, a
 //! split pair costs one block of 576 bytes more than before.
 
 use super::class::Filled;
-use super::layout::{Gathered, Layout};
+use super::layout::{Filling, Gathered};
 use super::lock::Locked;
 use super::stats::Stats;
-use super::unit::{
-    block_lines, is_oversized, steps_for, Block, BUCKETS_MAX, LINE_BYTES, REACH, STEPS_MAX,
-};
+use super::unit::{block_lines, is_oversized, steps_for, Block, LINE_BYTES, STEPS_MAX};
 use super::word::{half_of, split_hash, Level, Word, WordId, DEPTH_MAX, FINE, RUN};
 use super::{Index, Rehash};
 use crate::location::{Slot, Tier};
@@ -50,37 +48,37 @@ impl Locked<'_> {
         }
     }
 
-    fn items(&self) -> Gathered {
-        match self.word.steps() {
-            0 => Gathered::new(),
-            steps => Gathered::from_block(self.block(), steps),
+    /// Takes a block of at least so many steps.
+    #[inline(never)]
+    fn rebuild(&mut self, steps: usize) -> Grown {
+        self.ask_for_lines();
+        match self
+            .index
+            .write_block(self.head, self.word.depth(), steps, self.all())
+        {
+            Some((line, steps)) => {
+                self.take_block(line, steps);
+                Grown::Bigger
+            }
+            None => Grown::NoRoom,
         }
     }
 
-    /// The block is taken before anything is arranged: being refused is then cheap.
-    #[inline(never)]
-    fn rebuild(&mut self, steps: usize) -> Grown {
-        self.index.ask_for_last(self.word.steps());
-        let items = self.items();
-        for steps in steps..=STEPS_MAX {
-            let Some(line) = self.index.classes.allocate(steps, self.head) else {
-                return Grown::NoRoom;
-            };
-            self.index.ask_for(line, steps);
-            let window = if steps == STEPS_MAX {
-                BUCKETS_MAX
-            } else {
-                REACH
-            };
-            let depth = self.word.depth();
-            if let Some(layout) = Layout::try_arrange(items.as_slice(), depth, steps, window) {
-                self.index.fill_block(line, &layout);
-                self.take_block(line, steps);
-                return Grown::Bigger;
-            }
-            self.index.free_line(line, steps);
+    /// Puts every item of the unit in a new block.
+    fn all(&self) -> impl Fn(&mut Filling<'_>) + '_ {
+        |new| match self.word.steps() {
+            0 => {}
+            steps => new.put_block(self.block(), steps),
         }
-        unreachable!("a unit's items fit the largest block at any distance from home")
+    }
+
+    /// Asks for the unit's own block, and for the one that will fill its place.
+    fn ask_for_lines(&self) {
+        let steps = self.word.steps();
+        if steps > 0 {
+            self.index.ask_for(self.word.line(), steps);
+            self.index.ask_for_last(steps);
+        }
     }
 
     /// Points the directory at a filled block and frees the old one.
@@ -97,27 +95,33 @@ impl Locked<'_> {
         if !is_oversized(steps, count) {
             return;
         }
-        let items = self.items();
-        let layout = Layout::try_arrange(items.as_slice(), self.word.depth(), steps - 1, REACH);
-        if let Some(layout) = layout {
-            if let Some(line) = self.index.write_block(&layout, self.head) {
-                self.take_block(line, layout.steps);
-            }
+        self.ask_for_lines();
+        let (smaller, depth) = (steps - 1, self.word.depth());
+        let Some(line) = self.index.classes.allocate(smaller, self.head) else {
+            return;
+        };
+        match self.index.fill_block(line, smaller, depth, self.all()) {
+            true => self.take_block(line, smaller),
+            false => self.index.free_line(line, smaller),
         }
     }
 
     #[inline(never)]
     fn split(&mut self) -> Grown {
-        let (old, depth) = (self.word, self.word.depth());
-        let mut halves = [Gathered::new(), Gathered::new()];
-        for &slot in self.items().as_slice() {
-            halves[half_of(slot.tag(), depth)].push(slot);
-        }
+        self.ask_for_lines();
+        let (old, depth, block) = (self.word, self.word.depth(), self.block());
+        // Free slots are all zeros: they count for the first half, which is then what the second leaves.
+        let mut later = 0;
+        block.for_each_slot(old.steps(), |slot| later += half_of(slot.tag(), depth));
+        let counts = [block.count() - later, later];
         let second = self.head.plus(RUN >> (depth + 1));
-        let Some(lines) = self
-            .index
-            .write_pair(&halves, depth + 1, [self.head, second])
-        else {
+        let owners = [self.head, second];
+        let put_all = |new: &mut [Filling<'_>; 2]| {
+            block.for_each(old.steps(), |slot| {
+                new[half_of(slot.tag(), depth)].put(slot)
+            })
+        };
+        let Some(lines) = self.index.write_pair(owners, depth + 1, counts, put_all) else {
             return Grown::NoRoom;
         };
         let [first_word, second_word] = lines.map(|(line, steps)| old.next(line, steps, depth + 1));
@@ -137,19 +141,25 @@ impl Locked<'_> {
         }
         let mut halves = [Gathered::new(), Gathered::new()];
         let mut lost = 0;
-        for &slot in self.items().as_slice() {
+        self.block().for_each(self.word.steps(), |slot| {
             // An item whose key cannot be read leaves the index: nobody could find it either.
             let Some(hash) = rehash(slot.place()) else {
                 lost += 1;
-                continue;
+                return;
             };
             let (at, tag) = split_hash(hash, index.words * FINE);
             debug_assert_eq!(at / FINE, self.head.index, "rehash gave another key's hash");
             halves[at / RUN % 2].push(Slot::new(tag, slot.counter(), Tier::Hot, slot.place()));
-        }
+        });
         let first = WordId::fine(self.head.index * FINE);
         let second = first.plus(RUN);
-        let Some(lines) = index.write_pair(&halves, 0, [first, second]) else {
+        let counts = [0, 1].map(|half| halves[half].as_slice().len());
+        let put_all = |new: &mut [Filling<'_>; 2]| {
+            for (half, new) in halves.iter().zip(new) {
+                half.as_slice().iter().for_each(|&slot| new.put(slot));
+            }
+        };
+        let Some(lines) = index.write_pair([first, second], 0, counts, put_all) else {
             return Grown::NoRoom;
         };
         for (head, (line, steps)) in [first, second].into_iter().zip(lines) {
@@ -167,11 +177,40 @@ impl Locked<'_> {
 const _: () = assert!(FINE == 2 * RUN, "a coarse word becomes two units");
 
 impl Index {
-    /// A new block holding `layout`, which no word names yet.
-    fn write_block(&self, layout: &Layout, owner: WordId) -> Option<u32> {
-        let line = self.classes.allocate(layout.steps, owner)?;
-        self.fill_block(line, layout);
-        Some(line)
+    /// A new block that no word names yet, with what `put_all` puts in, of the fewest steps from `steps` on in
+    /// which all of it finds room. None: no slab for it; being refused is cheap, nothing has been arranged yet.
+    #[inline(always)]
+    fn write_block(
+        &self,
+        owner: WordId,
+        depth: u32,
+        steps: usize,
+        put_all: impl Fn(&mut Filling<'_>),
+    ) -> Option<(u32, usize)> {
+        for steps in steps..=STEPS_MAX {
+            let line = self.classes.allocate(steps, owner)?;
+            if self.fill_block(line, steps, depth, &put_all) {
+                return Some((line, steps));
+            }
+            self.free_line(line, steps);
+        }
+        unreachable!("a unit's items fit the largest block at any distance from home")
+    }
+
+    /// Fills a block that no word names. False: not everything finds room within reach of its home.
+    #[inline(always)]
+    fn fill_block(
+        &self,
+        line: u32,
+        steps: usize,
+        depth: u32,
+        put_all: impl Fn(&mut Filling<'_>),
+    ) -> bool {
+        self.ask_for(line, steps);
+        fence(Release);
+        let mut new = self.filling(line, steps, depth);
+        put_all(&mut new);
+        new.finish()
     }
 
     /// Asks for the lines of a block that is about to be written, while there is something else to do.
@@ -188,33 +227,46 @@ impl Index {
         }
     }
 
-    fn fill_block(&self, line: u32, layout: &Layout) {
-        fence(Release);
-        layout.write_to(Block::new(self.region().words(), line));
-    }
-
-    /// Two new blocks, or none.
+    /// Two new blocks that no word names yet, or none. `put_all` puts `counts` items in them.
+    #[inline(always)]
     fn write_pair(
         &self,
-        halves: &[Gathered; 2],
-        depth: u32,
         owners: [WordId; 2],
+        depth: u32,
+        counts: [usize; 2],
+        put_all: impl Fn(&mut [Filling<'_>; 2]),
     ) -> Option<[(u32, usize); 2]> {
-        let first = self.write_half(&halves[0], depth, owners[0])?;
-        match self.write_half(&halves[1], depth, owners[1]) {
-            Some(second) => Some([first, second]),
-            None => {
-                self.free_line(first.0, first.1);
-                None
+        let mut steps = counts.map(|count| steps_for(count + 1));
+        loop {
+            let lines = self.allocate_pair(steps, owners)?;
+            fence(Release);
+            let mut new = [0, 1].map(|n| self.filling(lines[n], steps[n], depth));
+            put_all(&mut new);
+            let fits = new.map(Filling::finish);
+            if fits == [true; 2] {
+                return Some([(lines[0], steps[0]), (lines[1], steps[1])]);
+            }
+            for n in 0..2 {
+                self.free_line(lines[n], steps[n]);
+                steps[n] += usize::from(!fits[n]);
             }
         }
     }
 
-    fn write_half(&self, items: &Gathered, depth: u32, owner: WordId) -> Option<(u32, usize)> {
-        let items = items.as_slice();
-        let layout = Layout::arrange(items, depth, steps_for(items.len() + 1))
-            .expect("half of a unit fits the largest block");
-        Some((self.write_block(&layout, owner)?, layout.steps))
+    fn allocate_pair(&self, steps: [usize; 2], owners: [WordId; 2]) -> Option<[u32; 2]> {
+        let first = self.classes.allocate(steps[0], owners[0])?;
+        self.ask_for(first, steps[0]);
+        let Some(second) = self.classes.allocate(steps[1], owners[1]) else {
+            self.free_line(first, steps[0]);
+            return None;
+        };
+        self.ask_for(second, steps[1]);
+        Some([first, second])
+    }
+
+    #[inline(always)]
+    fn filling(&self, line: u32, steps: usize, depth: u32) -> Filling<'_> {
+        Filling::new(Block::new(self.region().words(), line), steps, depth)
     }
 
     fn free_block(&self, word: Word) {

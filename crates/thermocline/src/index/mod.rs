@@ -3,17 +3,17 @@
 //! ```text
 //! hash -> directory word (8 B) -> unit: home bucket (64 B, 8 slots) -> place -> item (the caller's)
 //! ```
-//! A unit is one block of 1..=14 steps of 512 bytes, found by 1, 2 or 4 neighbouring words of a
+//! A unit is one block of 1..=14 steps of 256 bytes, found by 1, 2 or 4 neighbouring words of a
 //! directory of fixed size. It grows by a step at 94 % load, arranged anew from the tags in the slots;
-//! past 14 steps it splits. In the last doubling before 10 M items an item costs 9.45 bytes, at worst
-//! 9.6 (`tests::grows_to_ten_million_in_ten_bytes_an_item`); restructuring takes 3-7 us.
+//! past 14 steps it splits. In the last doubling before 10 M items an item costs 9.50 bytes, at worst
+//! 9.60 (`tests::grows_to_ten_million_in_ten_bytes_an_item`); restructuring takes 2-5 us.
 //!
 //! Owns: slots, the directory, the memory of both. Leaves to others: keys (callers compare them and
 //! hand over the places they rejected), the life of items, when to reclaim. What must hold:
 //! - A caller is **pinned** in the index's domain from its first look to its last use of the answer.
 //! - Slots change under the unit's lock only (`lock.rs`), except for the counter bits (`bump`).
-//! - The directory is sized for life, one word for 80 KiB of the largest budget; where items are so
-//!   small that a word's 842 are not enough, a finer directory of 8 times the words takes over.
+//! - The directory is sized for life, one word for 40 KiB of the largest budget; where items are so
+//!   small that a word's 421 are not enough, a finer directory of 8 times the words takes over.
 //!
 //! `read`: find, prefetch, bump. `write`: publish, move, remove. `grow`: rebuild and split, by
 //! `layout`. `lock`, `word`, `unit`: what the words mean. `class`, `slab`: memory. `scan`: the walk.
@@ -52,11 +52,11 @@ use slab::Pool;
 use std::sync::{Arc, OnceLock};
 use word::{Level, WordId, FINE, RUN};
 
-/// Bytes of cache to a directory word: 0.01 % of the most memory there may be, which is twice what there is unless
+/// Bytes of cache to a directory word: 0.02 % of the most memory there may be, which is twice what there is unless
 /// somebody says otherwise. Of that, 200 bytes an item fill a unit of 4 words, and 50 bytes use up both free splits.
-/// Units of fewer items waste more: half a step of 512 bytes is 12 % of 256 items. With 40 KiB a cache of 1.5 GiB
-/// paid 9.95 bytes an item in the last doubling before 10 M, where it pays 9.6.
-const BYTES_PER_WORD: u64 = 80 << 10;
+/// Units of fewer items waste more: half a step of 256 bytes is 12 % of 128 items. Steps of 512 bytes, with
+/// words for 80 KiB, cost as much memory, and twice the time a restructuring.
+const BYTES_PER_WORD: u64 = 40 << 10;
 /// Below this much memory slabs are small, or 14 half-used ones would show.
 const SMALL_MEMORY_BYTES: u64 = 256 << 20;
 /// Lines are numbered with 32 bits.
@@ -96,9 +96,9 @@ impl Geometry {
         Geometry {
             words: words.next_multiple_of(RUN).max(RUN),
             slab_bytes: if memory_max_bytes < SMALL_MEMORY_BYTES {
-                64 << 10
+                32 << 10
             } else {
-                256 << 10
+                128 << 10
             },
             region_bytes: (region as usize).next_multiple_of(EXTENT_BYTES),
         }

@@ -25,7 +25,7 @@ impl Cursor {
 }
 
 impl Index {
-    /// Appends the slots of the next unit (at most 896) to `out`. False when the walk was over before.
+    /// Appends the slots of the next unit (at most 448) to `out`. False when the walk was over before.
     /// Holds the unit's lock for the copy (1 us). Be pinned from here to the last use of the slots.
     pub(crate) fn scan(&self, cursor: &mut Cursor, out: &mut Vec<Slot>) -> bool {
         if cursor.next >= self.words * FINE {

@@ -41,9 +41,9 @@ const BARRIERS: u32 = 4;
 /// seems not to come, and whoever retires the next raises the barrier, though that costs an insert up to 12 us. Left to
 /// those who raise barriers for other reasons, ten times a second, a growing index of 7 M items had 6 MiB of slabs in
 /// limbo (0.8 bytes an item). One at a time, because who retires is pinned: a second one of its own is refused.
-const RETIRED_OVERDUE: usize = 4;
+const RETIRED_OVERDUE: usize = 8;
 /// With fewer idle slabs the next extent is touched ahead.
-const IDLE_MIN: usize = 2;
+const IDLE_MIN: usize = 4;
 
 pub(super) struct Pool {
     domain: &'static Domain,

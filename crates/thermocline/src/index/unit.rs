@@ -1,7 +1,7 @@
 //! A unit's block: a header line, then buckets of one line each.
 //!
 //! ```text
-//! header word 0..=3  reach codes, 2 bits a bucket: 0, 1, 2 = items that call this bucket home lie at
+//! header word 0, 1   reach codes, 2 bits a bucket: 0, 1, 2 = items that call this bucket home lie at
 //!                    most so many buckets further on; 3 = at most `far` further on
 //!             4      far: the largest distance of any item of this unit from its home bucket
 //!             5      count of items (under the lock)
@@ -14,27 +14,31 @@
 
 use super::word::WordId;
 use crate::location::Slot;
-use crate::mem::{Region, Words};
+use crate::mem::{Lines, Region, Words};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 pub(super) const LINE_BYTES: usize = 64;
 pub(super) const BUCKET_SLOTS: usize = Region::BUCKET_SLOTS;
-/// Buckets of a step: 512 bytes. The models' units are tiny, so that a dozen items split one.
-pub(super) const STEP_BUCKETS: usize = if cfg!(shuttle) { 2 } else { 8 };
-/// The largest unit: 14 steps, 896 slots, 7.2 KiB.
+/// Buckets of a step: 256 bytes. The models' units are tiny, so that a dozen items split one.
+pub(super) const STEP_BUCKETS: usize = if cfg!(shuttle) { 2 } else { 4 };
+/// The largest unit: 14 steps, 448 slots, 3.6 KiB. Units of twice the size took twice the time to
+/// restructure, and saved nothing once slabs had half the size too.
 pub(super) const STEPS_MAX: usize = if cfg!(shuttle) { 2 } else { 14 };
+/// Buckets of a block that are read side by side.
+const STRANDS: usize = if cfg!(shuttle) { 2 } else { 4 };
+const _: () = assert!(STEP_BUCKETS % STRANDS == 0);
 /// How far from home an item may lie while growing can still help, buckets. At 14, 20, 24 a miss reads
 /// 2.5, 3.1, 3.5 neighbouring buckets, and an item costs 10.2, 9.9, 9.8 bytes in the last doubling before
 /// 2 M items (`tests::buckets_read`); 97 % of the items lie at home in each case.
 pub(super) const REACH: usize = if cfg!(shuttle) { 2 } else { 20 };
 /// A unit shrinks when it would be this many items below the smaller size's limit, at most.
-const SHRINK_SLACK: usize = if cfg!(shuttle) { 1 } else { 20 };
+const SHRINK_SLACK: usize = if cfg!(shuttle) { 1 } else { 10 };
 /// Load at which a unit grows, percent. At 96 an item saves 0.1 bytes and a miss reads a bucket more.
 const LOAD_PERCENT: usize = 94;
 
 pub(super) const BUCKETS_MAX: usize = STEPS_MAX * STEP_BUCKETS;
 pub(super) const SLOTS_MAX: usize = BUCKETS_MAX * BUCKET_SLOTS;
-pub(super) const CODE_WORDS: usize = 4;
+pub(super) const CODE_WORDS: usize = 2;
 const _: () = assert!(BUCKETS_MAX <= CODE_WORDS * 32 && STEPS_MAX < 15);
 
 const FAR_WORD: usize = 4;
@@ -68,7 +72,7 @@ pub(super) fn is_oversized(steps: usize, items: usize) -> bool {
         return false;
     }
     let smaller = limit(steps - 1);
-    items + SHRINK_SLACK.min(2 + smaller / 10) < smaller
+    items + SHRINK_SLACK.min(2 + smaller / 20) < smaller
 }
 
 /// The block that starts at a line.
@@ -161,38 +165,39 @@ impl<'a> Block<'a> {
         self.set_count(count);
     }
 
-    /// Writes the slots of one bucket of a block nobody is sent to yet.
-    pub(super) fn write_bucket(self, bucket: usize, slots: &[u64]) {
-        let to = self.words.bucket(self.bucket(bucket));
-        for (i, &slot) in slots.iter().enumerate() {
-            to.slot(i).store(slot, Relaxed);
-        }
-    }
-
     /// Copies a whole block, owner included, to another of the same size.
     pub(super) fn copy_to(self, to: Block<'_>, steps: usize) {
         for word in 0..=OWNER_WORD {
             let value = self.words.u64(self.header(word)).load(Relaxed);
             to.words.u64(to.header(word)).store(value, Relaxed);
         }
-        for bucket in 0..buckets(steps) {
-            let from = self.words.bucket(self.bucket(bucket));
-            let to = to.words.bucket(to.bucket(bucket));
-            for slot in 0..BUCKET_SLOTS {
-                to.slot(slot).store(from.slot(slot).load(Relaxed), Relaxed);
-            }
-        }
+        self.lines(steps).copy_to(to.lines(steps));
+    }
+
+    /// All of its buckets.
+    #[inline(always)]
+    pub(super) fn lines(self, steps: usize) -> Lines<'a> {
+        self.words.lines(self.bucket(0), buckets(steps))
     }
 
     /// Calls `each` with every slot in use. Under the unit's lock.
+    #[inline(always)]
     pub(super) fn for_each(self, steps: usize, mut each: impl FnMut(Slot)) {
-        for bucket in 0..buckets(steps) {
-            let from = self.words.bucket(self.bucket(bucket));
-            for slot in 0..BUCKET_SLOTS {
-                let value = Slot(from.slot(slot).load(Relaxed));
-                if !value.is_empty() {
-                    each(value);
-                }
+        self.for_each_slot(steps, |slot| {
+            if !slot.is_empty() {
+                each(slot);
+            }
+        });
+    }
+
+    /// Calls `each` with every slot, free ones too. Under the unit's lock. In strands: what comes of neighbours
+    /// hangs together (they call the same bucket home), and one after the other they keep a processor waiting.
+    #[inline(always)]
+    pub(super) fn for_each_slot(self, steps: usize, mut each: impl FnMut(Slot)) {
+        let strands: [Lines<'_>; STRANDS] = self.lines(steps).parts();
+        for index in 0..strands[0].slots() {
+            for strand in strands {
+                each(Slot(strand.slot(index).load(Relaxed)));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! word = line 32 | steps 4 | depth 2 | lock 1 | parked 1 | version 24
 //! ```
-//! `line` is where the unit's block starts, in 64-byte lines; `steps` its size in steps of 512 bytes:
+//! `line` is where the unit's block starts, in 64-byte lines; `steps` its size in steps of 256 bytes:
 //! 0 = no unit yet, 1..=14, 15 = this word's range lives in the fine directory. `depth` 0, 1, 2 says
 //! that 4, 2, 1 neighbouring words share the unit; the first of them is the *head*, and only the head
 //! carries lock and parked. The version changes whenever the block does.
@@ -14,7 +14,7 @@
 /// Words that share a unit at depth 0.
 pub(super) const RUN: usize = 4;
 pub(super) const DEPTH_MAX: u32 = RUN.trailing_zeros();
-/// Fine words to a coarse word: below 5 KiB a fine word, 842 items of 6 bytes fit a unit.
+/// Fine words to a coarse word: below 2.5 KiB a fine word, 421 items of 6 bytes fit a unit.
 pub(super) const FINE: usize = 8;
 /// `steps` of a word whose range lives in the fine directory.
 const MOVED: u64 = 15;

@@ -30,7 +30,7 @@ impl Index {
     /// Makes `new` the place of this hash's key. `expected` is the key's place as the caller found it,
     /// to be replaced; or None, and `rejected` are the places found that hold other keys.
     /// `counter` None keeps the replaced slot's counter, or starts at 0. Takes the unit's lock; may
-    /// restructure the unit (3-40 us).
+    /// restructure the unit (2-25 us).
     pub(crate) fn publish(
         &self,
         hash: u64,

@@ -41,4 +41,4 @@ pub(crate) use region::{Grain, Region};
 pub(crate) use room::Room;
 pub(crate) use smaps::read as read_smaps;
 pub use smaps::PageBytes;
-pub(crate) use tags::Words;
+pub(crate) use tags::{Lines, Words};

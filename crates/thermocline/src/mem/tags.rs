@@ -7,12 +7,13 @@
 //! loads. Callers load the slot they pick again with Acquire.
 //!
 //! `Words` is a copy of a region's bounds: kept in registers, they need not be read again after each
-//! asm block, which may have written anything as far as the compiler knows.
+//! asm block, which may have written anything as far as the compiler knows. `Lines` are many buckets in a
+//! row, checked once, for those who arrange or move whole blocks of them.
 
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(shuttle))))]
-pub(crate) use portable::Words;
+pub(crate) use portable::{Lines, Words};
 #[cfg(all(target_arch = "x86_64", not(miri), not(shuttle)))]
-pub(crate) use sse2::Words;
+pub(crate) use sse2::{Lines, Words};
 
 use super::Region;
 
@@ -79,6 +80,89 @@ mod sse2 {
             Bucket {
                 address: self.base + offset,
                 region: PhantomData,
+            }
+        }
+
+        /// So many buckets in a row, the first at `offset`, a multiple of 64.
+        #[inline(always)]
+        pub(crate) fn lines(self, offset: usize, buckets: usize) -> Lines<'a> {
+            let room = self.bytes.saturating_sub(offset) / BUCKET_BYTES;
+            if offset % BUCKET_BYTES != 0 || buckets > room {
+                outside();
+            }
+            Lines {
+                address: self.base + offset,
+                slots: buckets * Region::BUCKET_SLOTS,
+                region: PhantomData,
+            }
+        }
+    }
+
+    /// Buckets in a row. Made by `Words::lines` only: wholly inside the region and aligned to 64.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Lines<'a> {
+        address: usize,
+        slots: usize,
+        region: PhantomData<&'a Region>,
+    }
+
+    impl<'a> Lines<'a> {
+        #[inline(always)]
+        pub(crate) fn slots(self) -> usize {
+            self.slots
+        }
+
+        #[inline(always)]
+        pub(crate) fn slot(self, index: usize) -> &'a AtomicU64 {
+            if index >= self.slots {
+                outside();
+            }
+            // SAFETY: one of the words just checked; index regions are only ever accessed as atomic words.
+            unsafe { &*with_exposed_provenance(self.address + index * 8) }
+        }
+
+        /// Divides them into `N` parts; `N` divides the number of buckets.
+        #[inline(always)]
+        pub(crate) fn parts<const N: usize>(self) -> [Lines<'a>; N] {
+            if self.slots % (N * Region::BUCKET_SLOTS) != 0 {
+                outside();
+            }
+            let slots = self.slots / N;
+            std::array::from_fn(|part| Lines {
+                address: self.address + part * slots * 8,
+                slots,
+                region: PhantomData,
+            })
+        }
+
+        /// Empties all slots, each as by a relaxed store.
+        #[inline(always)]
+        pub(crate) fn clear(self) {
+            for at in (0..self.slots * 8).step_by(BUCKET_BYTES) {
+                // SAFETY: a line in bounds, aligned to 64. The 8-byte lanes of an aligned SSE move are relaxed
+                // atomic stores.
+                unsafe {
+                    asm!("movaps [{p}], {z}", "movaps [{p} + 16], {z}", "movaps [{p} + 32], {z}", "movaps [{p} + 48], {z}",
+                         p = in(reg) self.address + at, z = in(xmm_reg) _mm_setzero_ps(), options(nostack, preserves_flags));
+                }
+            }
+        }
+
+        /// Copies all slots to as many others, each as by a relaxed load and a relaxed store.
+        #[inline(always)]
+        pub(crate) fn copy_to(self, to: Lines<'a>) {
+            if self.slots != to.slots {
+                outside();
+            }
+            for at in (0..self.slots * 8).step_by(BUCKET_BYTES) {
+                // SAFETY: a line of each, in bounds and aligned to 64, wholly read before it is written. The
+                // 8-byte lanes of an aligned SSE move are relaxed atomic accesses.
+                unsafe {
+                    asm!("movaps {a}, [{p}]", "movaps {b}, [{p} + 16]", "movaps {c}, [{p} + 32]", "movaps {d}, [{p} + 48]",
+                         "movaps [{q}], {a}", "movaps [{q} + 16], {b}", "movaps [{q} + 32], {c}", "movaps [{q} + 48], {d}",
+                         p = in(reg) self.address + at, q = in(reg) to.address + at, a = out(xmm_reg) _, b = out(xmm_reg) _,
+                         c = out(xmm_reg) _, d = out(xmm_reg) _, options(nostack, preserves_flags));
+                }
             }
         }
     }
@@ -154,6 +238,62 @@ mod portable {
                 offset,
             }
         }
+
+        /// So many buckets in a row, the first at `offset`, a multiple of 64.
+        pub(crate) fn lines(self, offset: usize, buckets: usize) -> Lines<'a> {
+            assert!(offset % BUCKET_BYTES == 0);
+            Lines {
+                region: self.0,
+                offset,
+                slots: buckets * Region::BUCKET_SLOTS,
+            }
+        }
+    }
+
+    /// Buckets in a row.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Lines<'a> {
+        region: &'a Region,
+        offset: usize,
+        slots: usize,
+    }
+
+    impl<'a> Lines<'a> {
+        pub(crate) fn slots(self) -> usize {
+            self.slots
+        }
+
+        pub(crate) fn slot(self, index: usize) -> &'a AtomicU64 {
+            assert!(index < self.slots);
+            let (bucket, slot) = (index / Region::BUCKET_SLOTS, index % Region::BUCKET_SLOTS);
+            self.region
+                .u64(self.offset + bucket * BUCKET_BYTES + slot * 8)
+        }
+
+        /// Divides them into `N` parts; `N` divides the number of buckets.
+        pub(crate) fn parts<const N: usize>(self) -> [Lines<'a>; N] {
+            let buckets = self.slots / Region::BUCKET_SLOTS;
+            assert!(buckets % N == 0);
+            std::array::from_fn(|part| Lines {
+                offset: self.offset + part * (buckets / N) * BUCKET_BYTES,
+                slots: self.slots / N,
+                ..self
+            })
+        }
+
+        /// Empties all slots, each by a relaxed store.
+        pub(crate) fn clear(self) {
+            (0..self.slots).for_each(|index| self.slot(index).store(0, Ordering::Relaxed));
+        }
+
+        /// Copies all slots to as many others, each by a relaxed load and a relaxed store.
+        pub(crate) fn copy_to(self, to: Lines<'a>) {
+            assert!(self.slots == to.slots);
+            for index in 0..self.slots {
+                let value = self.slot(index).load(Ordering::Relaxed);
+                to.slot(index).store(value, Ordering::Relaxed);
+            }
+        }
     }
 
     /// A line of 8 slots.
@@ -223,6 +363,46 @@ mod tests {
                 assert_eq!(found, expected, "{tags:x?} {probe:x}");
             }
         }
+    }
+
+    #[test]
+    fn lines_are_copied_whole_and_nothing_beside_them() {
+        let region = Region::reserve(EXTENT_BYTES, Grain::Index, false).unwrap();
+        let (from, to) = (region.words().lines(128, 3), region.words().lines(1024, 3));
+        for index in 0..from.slots() {
+            from.slot(index).store(index as u64 + 1, Ordering::Relaxed);
+        }
+        from.copy_to(to);
+        let found = |at: usize| region.u64(at).load(Ordering::Relaxed);
+        for index in 0..24 {
+            assert_eq!(found(128 + index * 8), index as u64 + 1);
+            assert_eq!(found(1024 + index * 8), index as u64 + 1);
+        }
+        assert_eq!((found(1024 - 8), found(1024 + 24 * 8)), (0, 0));
+        let thirds: [_; 3] = from.parts();
+        assert_eq!(
+            thirds.map(|part| part.slot(7).load(Ordering::Relaxed)),
+            [8, 16, 24]
+        );
+        region.u64(128 - 8).store(7, Ordering::Relaxed);
+        region.u64(128 + 24 * 8).store(7, Ordering::Relaxed);
+        from.clear();
+        assert!((0..24).all(|index| found(128 + index * 8) == 0));
+        assert_eq!((found(128 - 8), found(128 + 24 * 8)), (7, 7));
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the region")]
+    fn lines_past_the_end_are_refused() {
+        let region = Region::reserve(EXTENT_BYTES, Grain::Index, false).unwrap();
+        region.words().lines(EXTENT_BYTES - 128, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the region")]
+    fn a_slot_past_the_last_line_is_refused() {
+        let region = Region::reserve(EXTENT_BYTES, Grain::Index, false).unwrap();
+        region.words().lines(0, 3).slot(24);
     }
 
     #[test]
