@@ -104,27 +104,36 @@ struct EmbeddedWorker<'a, E> {
 
 impl<E: Engine> Worker for EmbeddedWorker<'_, E> {
     fn apply(&mut self, batch: &Batch, outcomes: &mut Outcomes) -> Result<()> {
-        for index in 0..batch.len() {
-            let op = batch.ops[index];
-            self.turn += 1;
-            if op.intended_ns != UNSCHEDULED {
-                wait_until(outcomes.zero, op.intended_ns);
-            } else if self.turn < self.manner.time_every {
-                let answer = self.one(&op, batch, index, outcomes);
-                outcomes.set(index, answer);
-                continue;
+        for (index, op) in batch.ops.iter().enumerate() {
+            // One place where operations are done, so that all of it is compiled into this loop.
+            let started_ns = self.is_timed(op, outcomes).then(|| outcomes.now_ns());
+            let answer = self.one(op, batch, index, outcomes);
+            match started_ns {
+                None => outcomes.set(index, answer),
+                Some(started_ns) => {
+                    let ended_ns = outcomes.now_ns();
+                    outcomes.set_timed(index, answer, started_ns, ended_ns);
+                }
             }
-            self.turn = 0;
-            let started_ns = outcomes.now_ns();
-            let answer = self.one(&op, batch, index, outcomes);
-            let ended_ns = outcomes.now_ns();
-            outcomes.set_timed(index, answer, started_ns, ended_ns);
         }
         Ok(())
     }
 }
 
 impl<E: Engine> EmbeddedWorker<'_, E> {
+    /// Whether this operation is timed; one with a timetable is, and waits here for its turn.
+    #[inline]
+    fn is_timed(&mut self, op: &Op, outcomes: &Outcomes) -> bool {
+        self.turn += 1;
+        if op.intended_ns != UNSCHEDULED {
+            wait_until(outcomes.zero, op.intended_ns);
+        } else if self.turn < self.manner.time_every {
+            return false;
+        }
+        self.turn = 0;
+        true
+    }
+
     #[inline]
     fn one(&mut self, op: &Op, batch: &Batch, index: usize, outcomes: &mut Outcomes) -> Answer {
         match op.kind {

@@ -94,7 +94,9 @@ impl Op {
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub ops: Vec<Op>,
+    /// The keys are its first `keys_bytes`; what lies behind is left from earlier batches.
     keys: Vec<u8>,
+    keys_bytes: usize,
     key_ends: Vec<u32>,
     /// Empty while no operation brought a value of its own.
     brought: Vec<Brought>,
@@ -129,7 +131,7 @@ impl Batch {
 
     pub fn clear(&mut self) {
         self.ops.clear();
-        self.keys.clear();
+        self.keys_bytes = 0;
         self.key_ends.clear();
         self.brought.clear();
         self.values.clear();
@@ -182,26 +184,38 @@ impl Batch {
         }
     }
 
-    /// Adds an operation whose key is `key_bytes` long and written by `key`; returns its index.
+    /// Adds an operation whose key is `key_bytes` long; `key` writes all of it. Returns its index.
     #[inline]
     pub fn push(&mut self, op: Op, key_bytes: usize, key: impl FnOnce(&mut [u8])) -> usize {
-        let at = self.keys.len();
-        self.keys.resize(at + key_bytes, 0);
-        key(&mut self.keys[at..]);
-        self.pushed(op)
+        self.push_within(op, key_bytes, |room| {
+            key(room);
+            key_bytes
+        })
     }
 
-    /// Adds an operation with this key; returns its index.
+    /// Adds an operation whose key `key` writes to the front of `bytes_max` bytes, which hold anything; it returns how
+    /// long the key is. No copy and no zeros first: either is a call that costs as much as the key. Returns its index.
     #[inline]
-    pub fn push_keyed(&mut self, op: Op, key: &[u8]) -> usize {
-        self.keys.extend_from_slice(key);
+    pub fn push_within(
+        &mut self,
+        op: Op,
+        bytes_max: usize,
+        key: impl FnOnce(&mut [u8]) -> usize,
+    ) -> usize {
+        let (from, to) = (self.keys_bytes, self.keys_bytes + bytes_max);
+        if self.keys.len() < to {
+            self.keys.resize(to, 0);
+        }
+        let key_bytes = key(&mut self.keys[from..to]);
+        debug_assert!(key_bytes <= bytes_max);
+        self.keys_bytes += key_bytes;
         self.pushed(op)
     }
 
     /// The operation whose key has just been appended.
     #[inline]
     fn pushed(&mut self, op: Op) -> usize {
-        self.key_ends.push(self.keys.len() as u32);
+        self.key_ends.push(self.keys_bytes as u32);
         if !self.brought.is_empty() {
             self.brought.push(Brought::Nothing);
         }

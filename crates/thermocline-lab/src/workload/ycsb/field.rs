@@ -2,7 +2,7 @@
 //! from the key and the field's name. Also Java's hash of a string, which both that rule and the order of a map
 //! of fields rest on.
 
-use super::key::decimal;
+use super::key::{decimal, DIGITS};
 use crate::workload::Random;
 
 /// Appends `length` random bytes: six from each 32-bit word, all in 0x20..=0x7F.
@@ -31,9 +31,7 @@ pub fn integrity(key: &[u8], name: &[u8], length: usize, out: &mut Vec<u8>) {
         out.push(b':');
         hash = java_hash_on(hash, &out[hashed..]);
         hashed = out.len();
-        let mut digits = [0; 20];
-        let first = decimal(i64::from(hash), &mut digits);
-        out.extend_from_slice(&digits[first..]);
+        out.extend_from_slice(decimal(i64::from(hash), &mut [0; DIGITS]));
     }
     out.truncate(from + length);
 }

@@ -12,7 +12,7 @@ const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 1_099_511_628_211;
 
 /// The longest number: a sign and 19 digits.
-const DIGITS: usize = 20;
+pub(super) const DIGITS: usize = 20;
 
 /// Four steps over octets that are zero.
 const FNV_PRIME_4: u64 = {
@@ -53,93 +53,103 @@ impl KeyFormat {
         self.prefix.len() + PREFIX.len() + self.digits_min.max(DIGITS)
     }
 
-    /// Hands the key of `number` to `take`. Allocates nothing if `scratch` has the room; where nothing stands before
-    /// `user` and no zeros after it, the key is made in registers and a line of the stack.
+    /// Writes the key of `number` to the front of `out`, which has room for the longest; returns its length.
     #[inline]
-    pub fn with<R>(&self, number: u64, scratch: &mut Vec<u8>, take: impl FnOnce(&[u8]) -> R) -> R {
+    pub fn write(&self, number: u64, out: &mut [u8]) -> usize {
         let value = if self.hashed {
             hash(number)
         } else {
             number as i64
         };
-        let mut text = [0u8; PREFIX.len() + DIGITS];
-        let digits: &mut [u8; DIGITS] = (&mut text[PREFIX.len()..])
-            .try_into()
-            .expect("that many are behind the prefix");
-        let from = decimal(value, digits);
-        if self.prefix.is_empty() && DIGITS - from >= self.digits_min {
-            text[from..from + PREFIX.len()].copy_from_slice(PREFIX);
-            return take(&text[from..]);
+        let (prefix, rest) = out.split_at_mut(self.prefix.len());
+        if !prefix.is_empty() {
+            prefix.copy_from_slice(&self.prefix);
         }
-        let digits = &text[PREFIX.len() + from..];
-        scratch.clear();
-        scratch.extend_from_slice(&self.prefix);
-        scratch.extend_from_slice(PREFIX);
-        for _ in digits.len()..self.digits_min {
-            scratch.push(b'0');
-        }
-        scratch.extend_from_slice(digits);
-        take(scratch)
+        let key_bytes = match rest.first_chunk_mut() {
+            Some(room) if value >= SEVENTEEN_DIGITS && self.digits_min <= 17 => {
+                long_key(value as u64, room)
+            }
+            _ => self.padded_key(value, rest),
+        };
+        self.prefix.len() + key_bytes
+    }
+
+    fn padded_key(&self, value: i64, out: &mut [u8]) -> usize {
+        let mut text = [0; DIGITS];
+        let digits = decimal(value, &mut text);
+        let zeros = self.digits_min.saturating_sub(digits.len());
+        let (user, rest) = out.split_at_mut(PREFIX.len());
+        user.copy_from_slice(PREFIX);
+        rest[..zeros].fill(b'0');
+        rest[zeros..zeros + digits.len()].copy_from_slice(digits);
+        PREFIX.len() + zeros + digits.len()
     }
 }
 
-/// Digit pairs, so that two digits cost one division.
-const PAIRS: [u8; 200] = {
-    let mut table = [0u8; 200];
-    let mut n = 0;
-    while n < 100 {
-        table[2 * n] = b'0' + (n / 10) as u8;
-        table[2 * n + 1] = b'0' + (n % 10) as u8;
-        n += 1;
-    }
-    table
-};
+/// The smallest number of 17 digits: hashes below it are one in a thousand.
+const SEVENTEEN_DIGITS: i64 = 10_000_000_000_000_000;
 
-/// Writes eight digits, zeros in front.
+/// The key of a hash of 17 digits or more, in four stores: each lies over what the one before wrote too much.
 #[inline]
-fn eight_digits(number: u32, out: &mut [u8]) {
-    let (high, low) = (number / 10_000, number % 10_000);
-    for (at, pair) in [high / 100, high % 100, low / 100, low % 100]
-        .into_iter()
-        .enumerate()
-    {
-        let from = pair as usize * 2;
-        out[2 * at..2 * at + 2].copy_from_slice(&PAIRS[from..from + 2]);
-    }
+fn long_key(value: u64, out: &mut [u8; PREFIX.len() + DIGITS]) -> usize {
+    let [top, middle, low] = groups(value);
+    // At most 922, so its first digit is always 0.
+    let zeros = 1 + usize::from(top < 100) + usize::from(top < 10);
+    out[..4].copy_from_slice(PREFIX);
+    let top = u32::from_le_bytes(four_digits(top)) >> (8 * zeros);
+    out[4..8].copy_from_slice(&top.to_le_bytes());
+    let from = 8 - zeros;
+    out[from..from + 8].copy_from_slice(&eight_digits(middle));
+    out[from + 8..from + 16].copy_from_slice(&eight_digits(low));
+    from + 16
 }
 
-/// Writes `value` at the end of `out` and returns where it begins.
+/// The value as at most four digits, eight and eight.
 #[inline]
-pub(super) fn decimal(value: i64, out: &mut [u8; DIGITS]) -> usize {
-    let mut rest = value.unsigned_abs();
-    let mut at = out.len();
-    // A hash has 19 digits: its groups of eight do not wait for each other's divisions.
-    if rest >= 10_000_000_000_000_000 {
-        let (high, low) = (rest / 100_000_000, (rest % 100_000_000) as u32);
-        eight_digits(low, &mut out[12..]);
-        eight_digits((high % 100_000_000) as u32, &mut out[4..12]);
-        rest = high / 100_000_000;
-        at = 4;
-    }
-    while rest >= 100 {
-        let pair = (rest % 100) as usize * 2;
-        rest /= 100;
-        at -= 2;
-        out[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-    }
-    if rest >= 10 {
-        at -= 2;
-        let pair = rest as usize * 2;
-        out[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-    } else {
-        at -= 1;
-        out[at] = b'0' + rest as u8;
-    }
+fn groups(value: u64) -> [u32; 3] {
+    let high = value / 100_000_000;
+    [
+        (high / 100_000_000) as u32,
+        (high % 100_000_000) as u32,
+        (value % 100_000_000) as u32,
+    ]
+}
+
+/// The digits of a number below 10^8, zeros in front: halves, then pairs, then digits, all of a kind at once. Each
+/// division is a multiplication and a shift, exact for what can stand in its lane.
+#[inline]
+fn eight_digits(number: u32) -> [u8; 8] {
+    let number = u64::from(number);
+    let high = number / 10_000;
+    let halves = high | ((number - high * 10_000) << 32);
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let pairs = hundreds | ((halves - hundreds * 100) << 16);
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    let digits = tens | ((pairs - tens * 10) << 8);
+    (digits + 0x3030_3030_3030_3030).to_le_bytes()
+}
+
+/// The digits of a number below 10^4.
+#[inline]
+fn four_digits(number: u32) -> [u8; 4] {
+    let [.., a, b, c, d] = eight_digits(number);
+    [a, b, c, d]
+}
+
+/// `value` in decimal, at the end of `out`.
+pub(super) fn decimal(value: i64, out: &mut [u8; DIGITS]) -> &[u8] {
+    let [top, middle, low] = groups(value.unsigned_abs());
+    out[..4].copy_from_slice(&four_digits(top));
+    out[4..12].copy_from_slice(&eight_digits(middle));
+    out[12..].copy_from_slice(&eight_digits(low));
+    let zeros = out[..DIGITS - 1].iter().take_while(|&&digit| digit == b'0');
+    let mut from = zeros.count();
     if value < 0 {
-        at -= 1;
-        out[at] = b'-';
+        // There is room: 19 digits are the most.
+        from -= 1;
+        out[from] = b'-';
     }
-    at
+    &out[from..]
 }
 
 #[cfg(test)]
@@ -147,9 +157,9 @@ mod tests {
     use super::*;
 
     fn key(format: &KeyFormat, number: u64) -> String {
-        let key = format.with(number, &mut Vec::new(), <[u8]>::to_vec);
-        assert!(key.len() <= format.bytes_max());
-        String::from_utf8(key).unwrap()
+        let mut out = vec![b'?'; format.bytes_max()];
+        let key_bytes = format.write(number, &mut out);
+        String::from_utf8(out[..key_bytes].to_vec()).unwrap()
     }
 
     #[test]
@@ -193,14 +203,40 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_those_of_the_standard_library() {
+    fn decimals_and_keys_are_those_of_the_standard_library() {
         let mut random = crate::workload::Random::new(11);
+        let format = KeyFormat {
+            prefix: b"t-".to_vec(),
+            hashed: false,
+            digits_min: 1,
+        };
+        let check = |value: u64| {
+            let value = value as i64;
+            assert_eq!(
+                decimal(value, &mut [0; DIGITS]),
+                value.to_string().as_bytes()
+            );
+            assert_eq!(key(&format, value as u64), format!("t-user{value}"));
+        };
         for shift in 0..64 {
             for value in [random.word() >> shift, 1 << shift, (1 << shift) - 1] {
-                let mut out = [0; 20];
-                let from = decimal(value as i64, &mut out);
-                assert_eq!(&out[from..], (value as i64).to_string().as_bytes());
+                check(value);
             }
+        }
+        for power in 0..19 {
+            let value = 10u64.pow(power);
+            for value in [value - 1, value, value + 1, value * 9] {
+                check(value);
+            }
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_those_of_the_standard_library() {
+        // Every lane's every value, and both ends of the halves.
+        for number in (0..10_000).flat_map(|n| [n, n * 10_000, n * 10_000 + 9_999, 99_990_000 + n])
+        {
+            assert_eq!(eight_digits(number), format!("{number:08}").as_bytes());
         }
     }
 }

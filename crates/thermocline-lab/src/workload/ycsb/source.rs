@@ -97,7 +97,6 @@ impl Ycsb {
             settings: self.settings.clone(),
             rows: self.rows.clone(),
             layout: self.dialect.layout,
-            key: Vec::with_capacity(self.settings.keys.bytes_max()),
         }
     }
 }
@@ -114,9 +113,12 @@ impl Workload for Ycsb {
             choice,
             keys: self.keys.clone(),
             inserts: self.inserts.clone(),
-            random: Random::lane(self.dialect.seed, 100 + worker as u64),
+            kinds: Random::lane(self.dialect.seed, 100 + worker as u64),
+            numbers: Random::lane(self.dialect.seed, 3_000_000 + worker as u64),
+            again: Random::lane(self.dialect.seed, 4_000_000 + worker as u64),
             values: Random::lane(self.dialect.seed, 2_000_000 + worker as u64),
-            drawn: Vec::new(),
+            drawn_kinds: Vec::new(),
+            drawn_numbers: Vec::new(),
             unacknowledged: Vec::new(),
             filler: self.filler.clone(),
         }))
@@ -184,20 +186,19 @@ struct Writer {
     settings: Arc<Settings>,
     rows: Arc<Rows>,
     layout: Layout,
-    key: Vec<u8>,
 }
 
 impl Writer {
     #[inline]
-    fn push(&mut self, batch: &mut Batch, kind: Kind, number: u64, value_bytes: u32) {
+    fn push(&self, batch: &mut Batch, kind: Kind, number: u64, value_bytes: u32) {
         let op = Op::new(kind, number, value_bytes);
         let keys = &self.settings.keys;
-        keys.with(number, &mut self.key, |key| batch.push_keyed(op, key));
+        batch.push_within(op, keys.bytes_max(), |out| keys.write(number, out));
     }
 
     /// With the value that a hit must have, where it follows from the key.
     #[inline]
-    fn push_read(&mut self, batch: &mut Batch, number: u64, fill_bytes: u32, random: &mut Random) {
+    fn push_read(&self, batch: &mut Batch, number: u64, fill_bytes: u32, random: &mut Random) {
         self.push(batch, Kind::Read, number, fill_bytes);
         if self.rows.is_checkable() {
             self.push_whole(batch, random);
@@ -205,7 +206,7 @@ impl Writer {
     }
 
     #[inline]
-    fn push_insert(&mut self, batch: &mut Batch, number: u64, random: &mut Random) {
+    fn push_insert(&self, batch: &mut Batch, number: u64, random: &mut Random) {
         let kind = match self.layout {
             Layout::Row => Kind::Insert,
             Layout::Memcached => Kind::Add,
@@ -215,7 +216,7 @@ impl Writer {
     }
 
     #[inline]
-    fn push_update(&mut self, batch: &mut Batch, kind: Kind, number: u64, random: &mut Random) {
+    fn push_update(&self, batch: &mut Batch, kind: Kind, number: u64, random: &mut Random) {
         self.push(batch, kind, number, 0);
         match self.rows.lent_update(random) {
             Some(value) => batch.lend_value(value),
@@ -264,41 +265,52 @@ struct Run {
     choice: [(Kind, f64); 5],
     keys: Keys,
     inserts: Arc<Inserts>,
-    /// Of kinds and key numbers, and of what values are lent: apart, so that both follow from the seed whatever the
-    /// sizes of batches.
-    random: Random,
+    /// Of kinds, of key numbers, of those that are drawn again, and of what values are lent: apart, so that all follow
+    /// from the seed whatever the sizes of batches.
+    kinds: Random,
+    numbers: Random,
+    again: Random,
     values: Random,
-    drawn: Vec<(Kind, u64)>,
+    drawn_kinds: Vec<Kind>,
+    /// One for each kind that asks for a record that is there.
+    drawn_numbers: Vec<u64>,
     unacknowledged: Vec<u64>,
     filler: Arc<[u8]>,
 }
 
 impl Run {
-    /// Kinds and key numbers of the next batch, before any key is written: a draw is a chain of multiplications, and the processor
-    /// works on the next one meanwhile where nothing stands between them.
+    /// Kinds and key numbers of the next batch, before any key is written: the processor works on many draws at a time
+    /// where nothing stands between them.
     fn draw(&mut self, count: usize) {
-        let last = self.inserts.last();
-        self.drawn.clear();
+        self.drawn_kinds.clear();
+        let mut new = 0;
         for _ in 0..count {
-            let u = self.random.unit();
+            let u = self.kinds.unit();
             let kind = self.choice.iter().find(|(_, sum)| u < *sum);
             let kind = kind.map_or(Kind::Read, |(kind, _)| *kind);
-            let number = match kind {
-                Kind::Insert => 0,
-                _ => self.keys.sample(last, &mut self.random),
-            };
-            self.drawn.push((kind, number));
+            new += usize::from(kind == Kind::Insert);
+            self.drawn_kinds.push(kind);
         }
+        self.drawn_numbers.resize(count - new, 0);
+        self.keys.fill(
+            self.inserts.last(),
+            &mut self.numbers,
+            &mut self.again,
+            &mut self.drawn_numbers,
+        );
     }
 
-    fn push(&mut self, batch: &mut Batch, kind: Kind, number: u64) -> Result<()> {
-        let (writer, random) = (&mut self.writer, &mut self.values);
+    fn push_new(&mut self, batch: &mut Batch) -> Result<()> {
+        let number = self.inserts.take()?;
+        self.unacknowledged.push(number);
+        self.writer.push_insert(batch, number, &mut self.values);
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, batch: &mut Batch, kind: Kind, number: u64) {
+        let (writer, random) = (&self.writer, &mut self.values);
         match kind {
-            Kind::Insert => {
-                let number = self.inserts.take()?;
-                self.unacknowledged.push(number);
-                writer.push_insert(batch, number, random);
-            }
             Kind::Read => writer.push_read(batch, number, self.filler.len() as u32, random),
             Kind::Scan => {
                 let records = writer.settings.scan_lengths.sample(random);
@@ -306,7 +318,6 @@ impl Run {
             }
             _ => writer.push_update(batch, kind, number, random),
         }
-        Ok(())
     }
 }
 
@@ -319,9 +330,14 @@ impl Source for Run {
         // Whoever asks for more has finished what it had.
         self.inserts.acknowledge(&mut self.unacknowledged);
         self.draw(count);
+        let mut drawn = 0;
         for at in 0..count {
-            let (kind, number) = self.drawn[at];
-            self.push(batch, kind, number)?;
+            if self.drawn_kinds[at] == Kind::Insert {
+                self.push_new(batch)?;
+            } else {
+                self.push(batch, self.drawn_kinds[at], self.drawn_numbers[drawn]);
+                drawn += 1;
+            }
         }
         Ok(batch.len())
     }

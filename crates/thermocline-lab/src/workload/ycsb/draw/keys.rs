@@ -181,6 +181,25 @@ impl Keys {
         Ok(self)
     }
 
+    /// Fills `numbers` with key numbers no larger than `last`, as `sample` does. What has to be drawn again is drawn from
+    /// `again`, so that the numbers do not depend on how many are asked for at a time.
+    pub fn fill(
+        &mut self,
+        last: u64,
+        random: &mut Random,
+        again: &mut Random,
+        numbers: &mut [u64],
+    ) {
+        let Shape::Zipfian(scrambled) = &self.0 else {
+            numbers.fill_with(|| self.sample(last, random));
+            return;
+        };
+        scrambled.fill(random, numbers);
+        for number in numbers.iter_mut().filter(|number| **number > last) {
+            *number = self.sample(last, again);
+        }
+    }
+
     /// A key number no larger than `last`, the newest record that may be read.
     #[inline]
     pub fn sample(&mut self, last: u64, random: &mut Random) -> u64 {
@@ -474,6 +493,32 @@ mod tests {
             let mut keys = Keys::new(distribution, space).unwrap();
             let mut random = Random::new(3);
             assert!((0..20_000).all(|_| keys.sample(99, &mut random) <= 99));
+        }
+    }
+
+    #[test]
+    fn numbers_do_not_depend_on_how_many_are_asked_for() {
+        let space = KeySpace {
+            expected_new: 400,
+            ..space(100)
+        };
+        for distribution in [
+            RequestDistribution::Zipfian,
+            RequestDistribution::Latest,
+            RequestDistribution::TrueZipf(0.8),
+        ] {
+            let drawn = |at_a_time: usize| {
+                let mut keys = Keys::new(distribution, space).unwrap();
+                let (mut random, mut again) = (Random::new(3), Random::new(4));
+                let mut numbers = vec![0; 3000];
+                for numbers in numbers.chunks_mut(at_a_time) {
+                    keys.fill(99, &mut random, &mut again, numbers);
+                }
+                numbers
+            };
+            let all = drawn(3000);
+            assert!(all.iter().all(|&number| number <= 99));
+            assert_eq!(all, drawn(7), "{distribution:?}");
         }
     }
 
