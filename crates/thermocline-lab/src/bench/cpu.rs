@@ -52,6 +52,33 @@ pub struct ThreadsOptions {
     pub json: bool,
 }
 
+/// A share of reads, with what our CPU over the rivals' may be.
+struct Mix {
+    name: &'static str,
+    read_ratio: f64,
+    over_quick_cache: (Bound, Bound),
+    over_segcache: (Bound, Bound),
+    /// Of overwrites by values of the same size, where enough is written to ask for it.
+    in_place: Option<Bound>,
+}
+
+const MIXES: [Mix; 2] = [
+    Mix {
+        name: "90/10",
+        read_ratio: 0.9,
+        over_quick_cache: (Bound::AtMost(1.0), Bound::AtMost(0.75)),
+        over_segcache: (Bound::AtMost(0.95), Bound::AtMost(0.8)),
+        in_place: None,
+    },
+    Mix {
+        name: "50/50",
+        read_ratio: 0.5,
+        over_quick_cache: (Bound::AtMost(1.0), Bound::AtMost(0.8)),
+        over_segcache: (Bound::Free, Bound::Free),
+        in_place: Some(Bound::AtLeast(0.80)),
+    },
+];
+
 pub fn cpu(options: &CpuOptions) -> Result<Report> {
     let machine = Machine::read();
     let mut rows = Rows::default();
@@ -65,76 +92,13 @@ pub fn cpu(options: &CpuOptions) -> Result<Report> {
         "in place",
     ]);
     let (mut points, mut failures) = (serde_json::Map::new(), 0);
-    for (name, read_ratio, quick_most, segcache_most, quick_ambition, segcache_ambition) in [
-        ("90/10", 0.9, 1.0, Some(0.95), 0.75, Some(0.8)),
-        ("50/50", 0.5, 1.0, None, 0.8, None),
-    ] {
-        let run = EngineOptions {
-            arms: if options.all {
-                Arm::ALL.to_vec()
-            } else {
-                Arm::ALL[..3].to_vec()
-            },
-            memory: options.memory,
-            equal: options.equal,
-            keys: options.keys,
-            value_size: ValueSize::Fixed(1024),
-            read_ratio,
-            threads: options.threads,
-            ops: options.ops,
-            warm_ops: options.warm_ops,
-            rounds: options.rounds,
-            allow_refused: true,
-            ..EngineOptions::preset()
-        };
+    for mix in &MIXES {
+        let run = mix_run(options, mix);
         let taken = engines::measure(&run)?;
-        let ratio = |to| ratio_of(&taken, Arm::Thermocline, to, |p| Some(p.cpu_ns_per_op));
-        rows.add(
-            format!("CPU per op, {name}, over quick_cache"),
-            ratio(Arm::QuickCache),
-            2,
-            Bound::AtMost(quick_most),
-            Bound::AtMost(quick_ambition),
-        );
-        rows.add(
-            format!("CPU per op, {name}, over segcache"),
-            ratio(Arm::Segcache),
-            2,
-            segcache_most.map_or(Bound::Free, Bound::AtMost),
-            segcache_ambition.map_or(Bound::Free, Bound::AtMost),
-        );
-        let lead = ratio_of(&taken, Arm::Thermocline, Arm::QuickCache, Point::hit_ratio);
-        rows.add(
-            format!("hit ratio, {name}, over quick_cache's"),
-            lead,
-            4,
-            Bound::AtLeast(1.0),
-            Bound::Free,
-        );
-        for arm in run.arms() {
-            let of = |figure: &dyn Fn(&Point) -> Option<f64>| engines::spread(&taken, arm, figure);
-            figures.row([
-                name.to_string(),
-                arm.name().to_string(),
-                show(of(&|p| Some(p.cpu_ns_per_op)), 0),
-                show(of(&|p| p.hit_ratio()), 4),
-                show(of(&|p| Some(p.live_payload_bytes as f64 / 1048576.0)), 1),
-                show(of(&|p| Some(p.memory_bytes as f64 / 1048576.0)), 0),
-                show(of(&engines::in_place), 3),
-            ]);
-        }
-        if read_ratio == 0.5 {
-            let in_place = engines::spread(&taken, Arm::Thermocline, engines::in_place);
-            rows.add(
-                "overwrites in place, 50/50",
-                in_place,
-                3,
-                Bound::AtLeast(0.80),
-                Bound::Free,
-            );
-        }
+        add_ratios(&mut rows, mix, &taken);
+        add_figures(&mut figures, mix, &run.arms(), &taken);
         failures += engines::failures(&taken, true);
-        points.insert(name.into(), serde_json::to_value(&taken)?);
+        points.insert(mix.name.into(), serde_json::to_value(&taken)?);
     }
     let mut report = Report::new(
         "CPU per operation beside the rivals",
@@ -142,7 +106,83 @@ pub fn cpu(options: &CpuOptions) -> Result<Report> {
         rows.into_table(),
     );
     report.details.push(figures);
-    report.notes.push(format!(
+    report.notes.push(cpu_note(options));
+    report.failures = failures;
+    report.points = points.into();
+    Ok(report)
+}
+
+fn mix_run(options: &CpuOptions, mix: &Mix) -> EngineOptions {
+    EngineOptions {
+        arms: if options.all {
+            Arm::ALL.to_vec()
+        } else {
+            Arm::ALL[..3].to_vec()
+        },
+        memory: options.memory,
+        equal: options.equal,
+        keys: options.keys,
+        value_size: ValueSize::Fixed(1024),
+        read_ratio: mix.read_ratio,
+        threads: options.threads,
+        ops: options.ops,
+        warm_ops: options.warm_ops,
+        rounds: options.rounds,
+        allow_refused: true,
+        ..EngineOptions::preset()
+    }
+}
+
+fn add_ratios(rows: &mut Rows, mix: &Mix, taken: &[Point]) {
+    let name = mix.name;
+    for (arm, (least, ambition)) in [
+        (Arm::QuickCache, mix.over_quick_cache),
+        (Arm::Segcache, mix.over_segcache),
+    ] {
+        rows.add(
+            format!("CPU per op, {name}, over {}", arm.name()),
+            ratio_of(taken, Arm::Thermocline, arm, |p| Some(p.cpu_ns_per_op)),
+            2,
+            least,
+            ambition,
+        );
+    }
+    rows.add(
+        format!("hit ratio, {name}, over quick_cache's"),
+        ratio_of(taken, Arm::Thermocline, Arm::QuickCache, Point::hit_ratio),
+        4,
+        Bound::AtLeast(1.0),
+        Bound::Free,
+    );
+    if let Some(least) = mix.in_place {
+        rows.add(
+            format!("overwrites in place, {name}"),
+            engines::spread(taken, Arm::Thermocline, engines::in_place),
+            3,
+            least,
+            Bound::Free,
+        );
+    }
+}
+
+fn add_figures(figures: &mut Table, mix: &Mix, arms: &[Arm], taken: &[Point]) {
+    let mebibytes = |bytes: u64| Some(bytes as f64 / f64::from(1 << 20));
+    for &arm in arms {
+        let of = |figure: &dyn Fn(&Point) -> Option<f64>| engines::spread(taken, arm, figure);
+        figures.row([
+            mix.name.to_string(),
+            arm.name().to_string(),
+            show(of(&|p| Some(p.cpu_ns_per_op)), 0),
+            show(of(&|p| p.hit_ratio()), 4),
+            show(of(&|p| mebibytes(p.live_payload_bytes)), 1),
+            show(of(&|p| mebibytes(p.memory_bytes)), 0),
+            show(of(&engines::in_place), 3),
+        ]);
+    }
+}
+
+fn cpu_note(options: &CpuOptions) -> String {
+    format!(
         "1 KiB values, zipf 0.99 over {} keys, {} thread(s), {}, {} rounds interleaved; ratios within a round; engines' own threads included; a hit looks at the value's first 8 bytes through the cheapest door of each engine (the rivals lend the value, ours copies those bytes: get_part)",
         options.keys,
         options.threads,
@@ -151,10 +191,7 @@ pub fn cpu(options: &CpuOptions) -> Result<Report> {
             Equal::Memory => "equal memory, rivals charged their metadata",
         },
         options.rounds
-    ));
-    report.failures = failures;
-    report.points = points.into();
-    Ok(report)
+    )
 }
 
 /// The figure of one arm over another's, round by round.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use thermocline::{Cache, Config, PageMode, Pages};
+use thermocline::{Cache, Config, PageMode, Pages, Stats, Tiers};
 
 /// What one measuring thread owns beside its two value buffers, bytes: a batch, two histograms, a stack.
 const THREAD_BYTES: u64 = 1 << 20;
@@ -133,100 +133,16 @@ impl Engine for Ours {
     }
 
     fn counters(&self) -> BTreeMap<String, f64> {
-        let s = self.cache.stats();
-        let totals = [
-            ("hits", s.hits),
-            ("misses", s.misses),
-            ("inserts", s.inserts),
-            ("replaced", s.replaced),
-            ("overwritten_in_place", s.overwritten_in_place),
-            ("deleted", s.deleted),
-            ("evicted", s.evicted),
-            ("expired", s.expired),
-            ("refused_room", s.refused_room),
-            ("refused_size", s.refused_size),
-            ("moved", s.moved),
-            ("moved_bytes", s.moved_bytes),
-            ("inserted_bytes", s.inserted_bytes),
-            ("refaults", s.refaults),
-            ("scanned", s.scanned),
-            ("segments_drained", s.segments_drained),
-            ("segments_compacted", s.segments_compacted),
-            ("segments_relinked", s.segments_relinked),
-            ("direct_passes", s.direct_passes),
-            ("reclaim_stalled", s.reclaim_stalled),
-            ("read_retries", s.read_retries),
-            ("index_lock_waits", s.index_lock_waits),
-        ];
-        let gauges = [
-            ("items", s.items),
-            ("memory_bytes", s.memory_bytes),
-            ("charged_bytes", s.charged_bytes),
-            ("reserved_bytes", s.reserved_bytes),
-            ("table_bytes", s.table_bytes),
-            ("index_bytes", s.index_bytes),
-            ("ghost_bytes", s.ghost_bytes),
-            ("segments_bytes", s.segment_bytes_total),
-            ("segments_free", s.segments_free),
-            ("segments", s.segments),
-            ("probation_segments", s.probation_segments),
-            ("main_segments", s.main_segments),
-            ("live_bytes", s.live_bytes),
-            ("used_bytes", s.used_bytes),
-            ("condemned_bytes", s.condemned_bytes),
-            ("generation", s.generation),
-        ];
-        // What the kernel says: beside each figure, which pages it was taken on.
-        let pages = self.pages();
-        let bytes = pages.bytes.unwrap_or_default();
-        let pages = [
-            ("engine_AnonHugePages_bytes", bytes.anon_huge),
-            ("engine_ShmemPmdMapped_bytes", bytes.shmem_pmd_mapped),
-            ("engine_Hugetlb_bytes", bytes.hugetlb),
-            ("engine_pages_resident_bytes", bytes.resident),
-            ("engine_broken_extents", pages.broken_extents),
-            ("engine_broken_bytes", pages.broken_bytes),
-            ("engine_released_bytes_total", pages.released_bytes),
-            ("engine_mended_total", pages.mended),
-            ("engine_collapsed_total", pages.collapse.collapsed),
-        ]
-        .map(|(name, value)| (name.to_string(), value));
+        let stats = self.cache.stats();
         let tiers = self.cache.tiers();
-        let tier_totals = [
-            ("demoted", tiers.demoted),
-            ("promoted", tiers.promoted),
-            ("coded", tiers.coded),
-            ("decoded", tiers.decoded),
-            ("reject_compress_poor", tiers.reject_compress_poor),
-            ("mean_compress_poor", tiers.mean_compress_poor),
-            ("decompress_fail", tiers.decompress_fail),
-            ("dictionaries_trained", tiers.trained),
-            ("duel_switches", tiers.duel_switches),
+        let groups = [
+            named("engine_", "_total", totals(&stats)),
+            named("engine_", "", gauges(&stats)),
+            named("engine_", "", page_figures(&self.pages())),
+            named("tier_", "_total", tier_totals(&tiers)),
+            named("tier_", "", tier_gauges(&tiers)),
         ];
-        let tier_gauges = [
-            ("on", u64::from(tiers.on)),
-            ("hot_used_bytes", tiers.hot_used_bytes),
-            ("compressed_used_bytes", tiers.compressed_used_bytes),
-            ("coded_items", tiers.coded_items),
-            ("coded_bytes", tiers.coded_bytes),
-            ("plain_bytes", tiers.plain_bytes),
-            ("code_ns", tiers.code_ns),
-            ("decode_ns", tiers.decode_ns),
-            ("miss_ns", tiers.miss_ns),
-            ("pressure", u64::from(tiers.pressure)),
-        ];
-        let tier_totals = tier_totals.map(|(name, value)| (format!("tier_{name}_total"), value));
-        let tier_gauges = tier_gauges.map(|(name, value)| (format!("tier_{name}"), value));
-        let totals = totals.map(|(name, value)| (format!("engine_{name}_total"), value));
-        let gauges = gauges.map(|(name, value)| (format!("engine_{name}"), value));
-        totals
-            .into_iter()
-            .chain(gauges)
-            .chain(pages)
-            .chain(tier_totals)
-            .chain(tier_gauges)
-            .map(|(name, value)| (name, value as f64))
-            .collect()
+        groups.into_iter().flatten().collect()
     }
 
     fn facts(&self) -> BTreeMap<String, Value> {
@@ -247,4 +163,107 @@ impl Engine for Ours {
         ]
         .into()
     }
+}
+
+/// What a counter is called in the engine, and its value.
+type Figure = (&'static str, u64);
+
+fn named(prefix: &str, suffix: &str, figures: Vec<Figure>) -> BTreeMap<String, f64> {
+    figures
+        .into_iter()
+        .map(|(name, value)| (format!("{prefix}{name}{suffix}"), value as f64))
+        .collect()
+}
+
+fn totals(s: &Stats) -> Vec<Figure> {
+    vec![
+        ("hits", s.hits),
+        ("misses", s.misses),
+        ("inserts", s.inserts),
+        ("replaced", s.replaced),
+        ("overwritten_in_place", s.overwritten_in_place),
+        ("deleted", s.deleted),
+        ("evicted", s.evicted),
+        ("expired", s.expired),
+        ("refused_room", s.refused_room),
+        ("refused_size", s.refused_size),
+        ("moved", s.moved),
+        ("moved_bytes", s.moved_bytes),
+        ("inserted_bytes", s.inserted_bytes),
+        ("refaults", s.refaults),
+        ("scanned", s.scanned),
+        ("segments_drained", s.segments_drained),
+        ("segments_compacted", s.segments_compacted),
+        ("segments_relinked", s.segments_relinked),
+        ("direct_passes", s.direct_passes),
+        ("reclaim_stalled", s.reclaim_stalled),
+        ("read_retries", s.read_retries),
+        ("index_lock_waits", s.index_lock_waits),
+    ]
+}
+
+fn gauges(s: &Stats) -> Vec<Figure> {
+    vec![
+        ("items", s.items),
+        ("memory_bytes", s.memory_bytes),
+        ("charged_bytes", s.charged_bytes),
+        ("reserved_bytes", s.reserved_bytes),
+        ("table_bytes", s.table_bytes),
+        ("index_bytes", s.index_bytes),
+        ("ghost_bytes", s.ghost_bytes),
+        ("segments_bytes", s.segment_bytes_total),
+        ("segments_free", s.segments_free),
+        ("segments", s.segments),
+        ("probation_segments", s.probation_segments),
+        ("main_segments", s.main_segments),
+        ("live_bytes", s.live_bytes),
+        ("used_bytes", s.used_bytes),
+        ("condemned_bytes", s.condemned_bytes),
+        ("generation", s.generation),
+    ]
+}
+
+/// What the kernel says: beside each figure, which pages it was taken on. The capitals are the kernel's.
+fn page_figures(pages: &Pages) -> Vec<Figure> {
+    let bytes = pages.bytes.unwrap_or_default();
+    vec![
+        ("AnonHugePages_bytes", bytes.anon_huge),
+        ("ShmemPmdMapped_bytes", bytes.shmem_pmd_mapped),
+        ("Hugetlb_bytes", bytes.hugetlb),
+        ("pages_resident_bytes", bytes.resident),
+        ("broken_extents", pages.broken_extents),
+        ("broken_bytes", pages.broken_bytes),
+        ("released_bytes_total", pages.released_bytes),
+        ("mended_total", pages.mended),
+        ("collapsed_total", pages.collapse.collapsed),
+    ]
+}
+
+fn tier_totals(tiers: &Tiers) -> Vec<Figure> {
+    vec![
+        ("demoted", tiers.demoted),
+        ("promoted", tiers.promoted),
+        ("coded", tiers.coded),
+        ("decoded", tiers.decoded),
+        ("reject_compress_poor", tiers.reject_compress_poor),
+        ("mean_compress_poor", tiers.mean_compress_poor),
+        ("decompress_fail", tiers.decompress_fail),
+        ("dictionaries_trained", tiers.trained),
+        ("duel_switches", tiers.duel_switches),
+    ]
+}
+
+fn tier_gauges(tiers: &Tiers) -> Vec<Figure> {
+    vec![
+        ("on", u64::from(tiers.on)),
+        ("hot_used_bytes", tiers.hot_used_bytes),
+        ("compressed_used_bytes", tiers.compressed_used_bytes),
+        ("coded_items", tiers.coded_items),
+        ("coded_bytes", tiers.coded_bytes),
+        ("plain_bytes", tiers.plain_bytes),
+        ("code_ns", tiers.code_ns),
+        ("decode_ns", tiers.decode_ns),
+        ("miss_ns", tiers.miss_ns),
+        ("pressure", u64::from(tiers.pressure)),
+    ]
 }
