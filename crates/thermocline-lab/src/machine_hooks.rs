@@ -50,6 +50,12 @@ impl Hooks for MachineHooks {
         Ok(())
     }
 
+    fn foretold(&self, machine: &BTreeMap<String, Value>) -> anyhow::Result<Vec<String>> {
+        let plan = Plan::parse(machine).map_err(anyhow::Error::msg)?;
+        let changes = plan.changes(&self.system)?;
+        Ok(changes.iter().map(ToString::to_string).collect())
+    }
+
     fn members(&self) -> Vec<String> {
         let group = self.in_force().group;
         group.map(|group| group.member_files()).unwrap_or_default()

@@ -219,3 +219,34 @@ fn the_docs_first_experiment_is_right_as_it_stands_there() {
     assert!(checked.status.success(), "{}", said(&checked));
     std::fs::remove_dir_all(dir).unwrap();
 }
+
+/// Where we may not set it, the same plan says so.
+#[test]
+fn a_dry_run_says_what_would_change_for_each_arm() {
+    let dir = scratch("foretold");
+    let file = dir.join("knob.toml");
+    let knobs = "[[arm]]\nname = \"hot\"\nmachine.swappiness = 61\n[[arm]]\nname = \"plain\"\n\
+                 [[arm]]\nname = \"odd\"\nmachine.vm.no_such_setting = 1\n";
+    let text = format!("question = \"?\"\nsubject.kind = \"null\"\n{knobs}");
+    std::fs::write(&file, text).unwrap();
+    let before = std::fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
+    let plan = thermolab(&["run", file.to_str().unwrap(), "--dry-run"])
+        .output()
+        .unwrap();
+    let text = said(&plan);
+    assert!(plan.status.success(), "{text}");
+    let changed = format!(
+        "would change for hot: /proc/sys/vm/swappiness: {} -> 61",
+        before.trim()
+    );
+    let refused = "would be refused: hot: machine.swappiness needs root";
+    assert!(text.contains(&changed) || text.contains(refused), "{text}");
+    assert!(text.contains("would be refused: odd: "), "{text}");
+    assert!(
+        !text.contains("for plain") && !text.contains("refused: plain"),
+        "{text}"
+    );
+    let after = std::fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
+    assert_eq!(before, after);
+    std::fs::remove_dir_all(dir).unwrap();
+}

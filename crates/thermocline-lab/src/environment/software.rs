@@ -21,6 +21,8 @@ const TELLING: &[&str] = &[
     "LANG",
     "LC_ALL",
 ];
+/// What a shell changes from one call to the next, as a pipe or a `cd` does.
+const SHELLS_OWN: &[&str] = &["_=", "SHLVL=", "PWD=", "OLDPWD="];
 /// Largest program hashed, bytes; a bigger one has its reason in the record.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 
@@ -130,9 +132,37 @@ fn command_line(root: &Root, pid: u32) -> Result<Value, String> {
 fn environment(root: &Root, pid: u32) -> Result<Value, String> {
     let bytes = root.read_bytes(&format!("/proc/{pid}/environ"))?;
     let text = String::from_utf8_lossy(&bytes);
-    let told: Vec<&str> = text
+    let mut variables: Vec<&str> = text
         .split('\0')
-        .filter(|variable| TELLING.iter().any(|name| variable.starts_with(name)))
+        .filter(|variable| !variable.is_empty())
+        .filter(|variable| !SHELLS_OWN.iter().any(|name| variable.starts_with(name)))
         .collect();
-    Ok(json!({"telling": told, "count": text.split('\0').count(), "sha256": sha256(&bytes)}))
+    variables.sort_unstable();
+    let told: Vec<&str> = variables
+        .iter()
+        .filter(|variable| TELLING.iter().any(|name| variable.starts_with(name)))
+        .copied()
+        .collect();
+    let hash = sha256(variables.join("\0").as_bytes());
+    Ok(json!({"telling": told, "count": variables.len(), "sha256": hash}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_shell_started_the_program_is_no_other_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("proc/7")).unwrap();
+        let read = |variables: &str| {
+            std::fs::write(folder.path().join("proc/7/environ"), variables).unwrap();
+            environment(&Root::at(folder.path()), 7).unwrap()
+        };
+        let plain = read("A=1\0LANG=C\0_=./T\0SHLVL=1\0PWD=/a\0");
+        assert_eq!(plain["telling"], json!(["LANG=C"]));
+        assert_eq!(plain["count"], 2);
+        assert_eq!(read("LANG=C\0A=1\0SHLVL=2\0OLDPWD=/b\0"), plain);
+        assert_ne!(read("LANG=C\0A=2\0")["sha256"], plain["sha256"]);
+    }
 }

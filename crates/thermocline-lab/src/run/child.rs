@@ -10,7 +10,7 @@ use super::take::{take, Assignment};
 use crate::point::{PointLine, Status};
 use crate::root::Root;
 use crate::subject::cgroup_shell;
-use crate::subject::last_words::last_words;
+use crate::subject::last_words::{last_words, obituary};
 use anyhow::{bail, Context, Result};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -103,7 +103,7 @@ pub fn in_child(
             let words = words
                 .recv_timeout(Duration::from_secs(5))
                 .unwrap_or_default();
-            bail!("the measuring process ended with {status}; its last words: {words}")
+            bail!(obituary("the measuring process", status, &words))
         }
         Err(error) => Err(error),
     }

@@ -24,6 +24,11 @@ pub trait Hooks: Send {
     /// Sets what the arm names and reads it back. The error is the reason why this arm cannot run here.
     fn before_point(&mut self, context: &PointContext<'_>) -> anyhow::Result<()>;
 
+    /// What `before_point` would change for these knobs, a line each; an error where it would refuse them.
+    fn foretold(&self, _machine: &BTreeMap<String, Value>) -> anyhow::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Files of the cgroup that `before_point` made, if it made one: whoever does the work writes its own id to each.
     fn members(&self) -> Vec<String> {
         Vec::new()

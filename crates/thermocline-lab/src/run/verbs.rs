@@ -4,6 +4,7 @@ use super::{clock, expected, progress, resume, run, Hooks, Place, Summary};
 use crate::environment::{self, About};
 use crate::experiment::{lint, Experiment};
 use crate::export::{mismatches, notes, Bundle};
+use crate::point::Planned;
 use crate::root::Root;
 use anyhow::{bail, Context, Result};
 use clap::Args;
@@ -17,7 +18,7 @@ pub struct RunArgs {
     /// Where the results go [default: results/NAME/DATE-TIME]
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Print the plan, take nothing
+    /// Print the plan and what it would change on this machine; take nothing
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -83,12 +84,7 @@ pub fn run_verb(args: &RunArgs, hooks: &mut dyn Hooks) -> Result<u64> {
     let points = experiment.points()?;
     let time = expected(&experiment) * points.len() as u32;
     if args.dry_run {
-        println!("{}", experiment.question);
-        for point in &points {
-            println!("{:4} block {:3} {}", point.index, point.block, point.arm);
-        }
-        println!("about {} and the time loading takes", progress::show(time));
-        return Ok(0);
+        return tell_plan(&experiment, &points, hooks).map(|()| 0);
     }
     let dir = args.out.clone().unwrap_or_else(|| {
         PathBuf::from("results")
@@ -103,6 +99,24 @@ pub fn run_verb(args: &RunArgs, hooks: &mut dyn Hooks) -> Result<u64> {
     );
     let summary = run(&experiment, &dir, &here()?, hooks, false)?;
     Ok(tell(&summary, &dir))
+}
+
+fn tell_plan(experiment: &Experiment, points: &[Planned], hooks: &dyn Hooks) -> Result<()> {
+    println!("{}", experiment.question);
+    for point in points {
+        println!("{:4} block {:3} {}", point.index, point.block, point.arm);
+    }
+    for arm in &experiment.arms {
+        match hooks.foretold(&experiment.resolve(&arm.params)?.machine) {
+            Ok(changes) => changes
+                .iter()
+                .for_each(|change| println!("would change for {}: {change}", arm.name)),
+            Err(why) => println!("would be refused: {}: {why:#}", arm.name),
+        }
+    }
+    let time = expected(experiment) * points.len() as u32;
+    println!("about {} and the time loading takes", progress::show(time));
+    Ok(())
 }
 
 pub fn resume_verb(args: &ResumeArgs, hooks: &mut dyn Hooks) -> Result<u64> {

@@ -37,6 +37,10 @@ impl Welch {
 /// `level` is that of the interval, such as 0.95. Needs two runs a side and some variance on one of them.
 pub fn welch(x: &[f64], y: &[f64], level: f64) -> Result<Welch, Undefined> {
     check_share(level)?;
+    if x.is_empty() || y.is_empty() {
+        // A mean would need one; what is asked for here needs two.
+        return Err(Undefined::TooFew { needed: 2, got: 0 });
+    }
     let (x, y) = (Sample::of(x)?, Sample::of(y)?);
     let difference = x.mean - y.mean;
     let (standard_error, df) = standard_error(&x, &y)?;

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
+use std::process::ExitStatus;
 use std::sync::mpsc::{channel, Receiver};
 
 const LINES_MAX: usize = 12;
@@ -30,6 +31,15 @@ pub fn last_words(output: impl Read + Send + 'static) -> Receiver<String> {
         let _ = sender.send(kept.join(" / "));
     });
     receiver
+}
+
+/// How `who` ended, with what it said at last.
+pub fn obituary(who: &str, status: ExitStatus, words: &str) -> String {
+    if words.is_empty() {
+        format!("{who} ended with {status} and said nothing")
+    } else {
+        format!("{who} ended with {status}; its last words: {words}")
+    }
 }
 
 /// Reads a line, keeping its beginning only; false at the end.
@@ -69,5 +79,19 @@ mod tests {
             "{words}"
         );
         assert!(words.len() < LINES_MAX * (LINE_BYTES_MAX + 3));
+    }
+
+    #[test]
+    fn an_end_without_words_is_told_as_one() {
+        use std::os::unix::process::ExitStatusExt;
+        let killed = ExitStatus::from_raw(9);
+        let silent = obituary("the server", killed, "");
+        assert!(
+            silent.starts_with("the server ended with signal: 9"),
+            "{silent}"
+        );
+        assert!(silent.ends_with(" and said nothing"), "{silent}");
+        let spoken = obituary("the server", killed, "no room");
+        assert!(spoken.ends_with("; its last words: no room"), "{spoken}");
     }
 }

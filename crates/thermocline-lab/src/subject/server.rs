@@ -2,7 +2,7 @@
 //! answers, ended after the point. One that dies says with what status, and what it wrote last.
 
 use super::command::cgroup_shell;
-use super::last_words::last_words;
+use super::last_words::{last_words, obituary};
 use crate::root::Root;
 use crate::settings::Settings;
 use anyhow::{bail, Context, Result};
@@ -261,7 +261,7 @@ impl Server {
             let words = words
                 .recv_timeout(Duration::from_secs(2))
                 .unwrap_or_default();
-            bail!("the server ended with {status}; its last words: {words}");
+            bail!(obituary("the server", status, &words));
         }
         Ok(())
     }
