@@ -10,7 +10,7 @@ use crate::compress::Compress;
 use crate::config::Cause;
 use crate::item::{Fields, Header, Kind, Measured, Record};
 use crate::location::Place;
-use crate::reclaim::{promote, take, Version};
+use crate::reclaim::{promote, take_locked, Version};
 use crate::store::Seen;
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl Inner {
             return false;
         }
         store.compress.count_damaged();
-        take(store, &pin, hash, &seen, Cause::Evicted).is_some()
+        take_locked(store, &pin, hash, &seen, Cause::Evicted).is_ok_and(|gone| gone.is_some())
     }
 
     /// The same of a large value of which a chunk could not be decoded.
@@ -161,7 +161,7 @@ impl Inner {
         let pin = store.pin();
         let Some(seen) = find() else { return false };
         store.compress.count_damaged();
-        take(store, &pin, hash, &seen, Cause::Evicted).is_some()
+        take_locked(store, &pin, hash, &seen, Cause::Evicted).is_ok_and(|gone| gone.is_some())
     }
 }
 

@@ -637,9 +637,15 @@ impl Drain {
             });
             return;
         }
-        let Some(gone) = take(store, pin, hash, &seen, cause) else {
-            return;
+        let taken = match entry.what {
+            // Its owner lies elsewhere, where writers may be at work.
+            What::Chunk => match take_locked(store, pin, hash, &seen, cause) {
+                Ok(taken) => taken,
+                Err(Changing) => return self.busy.push(entry),
+            },
+            _ => take(store, pin, hash, &seen, cause),
         };
+        let Some(gone) = taken else { return };
         books.gone.extend(gone);
         if cause == Cause::Evicted {
             store.facts.evicted.store(true, Ordering::Relaxed);
@@ -719,8 +725,40 @@ pub(super) fn owner_of(store: &Store, hash: u64, chunk: Place) -> Option<(u32, P
     Some((found.slot.counter(), found.slot.place()))
 }
 
+/// Somebody is changing an item, or has since it was seen: look again.
+#[derive(Debug)]
+pub(crate) struct Changing;
+
+/// `take` of an item that others may be changing in place, and of one `Expired` only if it is. Under its lock: a touch
+/// meanwhile would book its new expiry after the old one was buried, and its item, touched and good for long, would be
+/// gone.
+pub(crate) fn take_locked(
+    store: &Store,
+    pin: &Pin,
+    hash: u64,
+    seen: &Seen<'_>,
+    cause: Cause,
+) -> Result<Option<Option<Gone>>, Changing> {
+    let locks = !mutant(Mutant::ExpireUnlocked);
+    if seen.header.busy() || locks && !seen.item.try_lock(seen.header) {
+        return Err(Changing);
+    }
+    let may_go = cause != Cause::Expired || store.is_gone(seen.place, &seen.fields);
+    let taken = match may_go && seen.is_same_under_lock() {
+        true => Ok(take(store, pin, hash, seen, cause)),
+        false => Err(Changing),
+    };
+    match (&taken, locks) {
+        (Ok(Some(_)), true) => seen.item.unlock_frozen(seen.header),
+        (_, true) => seen.item.unlock(seen.header),
+        (_, false) => {}
+    }
+    taken
+}
+
 /// Takes an item out of the index and buries it. None: it was no longer there. The inner value is what
-/// to tell the listener.
+/// to tell the listener. Nobody changes the item meanwhile: its segment is being drained, it is locked, or no caller
+/// is left.
 pub(crate) fn take(
     store: &Store,
     pin: &Pin,

@@ -27,7 +27,7 @@ mod waiting;
 mod warm;
 
 pub(crate) use background::{Background, Bell, Work};
-pub(crate) use drain::{describe, take};
+pub(crate) use drain::{describe, take, take_locked};
 pub(crate) use moving::{promote, Version};
 pub use patience::limit_waits;
 pub(crate) use reopen::close_holes;
@@ -37,7 +37,6 @@ use crate::config::{Cause, CONDEMNED_MIN, CONDEMNED_SHARE};
 use crate::groups::Groups;
 use crate::location::Place;
 use crate::metrics::Counter;
-use crate::models_switch::{mutant, Mutant};
 use crate::policy::Pool;
 use crate::segment::{SegmentId, State};
 use crate::store::Store;
@@ -460,23 +459,9 @@ impl Reclaim {
             return;
         }
         let Some(seen) = store.see(place) else { return };
-        // Under its lock: a touch meanwhile would book its new expiry after the old one was buried, and its item,
-        // touched and good for long, would be gone.
-        let locks = !mutant(Mutant::ExpireUnlocked);
-        if seen.header.busy() || locks && !seen.item.try_lock(seen.header) {
-            return;
-        }
-        let is_gone = seen.is_same_under_lock() && store.is_gone(place, &seen.fields);
-        let gone = is_gone
-            .then(|| drain::take(store, &pin, hash, &seen, Cause::Expired))
-            .flatten();
-        match (&gone, locks) {
-            (Some(_), true) => seen.item.unlock_frozen(seen.header),
-            (None, true) => seen.item.unlock(seen.header),
-            (_, false) => {}
-        }
+        let taken = drain::take_locked(store, &pin, hash, &seen, Cause::Expired);
         drop(pin);
-        if let Some(Some(gone)) = gone {
+        if let Ok(Some(Some(gone))) = taken {
             store.tell(gone.cause, &gone.key, gone.value.as_deref());
         }
     }
