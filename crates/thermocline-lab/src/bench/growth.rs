@@ -3,7 +3,9 @@
 //!
 //! Two passes over two caches. The first watches sizes only. The second times each insert by the thread's CPU
 //! clock and asks the kernel for page faults after each, so that inserts that had to be given a fresh page are
-//! told apart; over its last million it also asks the engine whether the index was restructured.
+//! told apart; over its last million it also asks the engine whether the index was restructured. Beside it stands a fixed
+//! piece of work timed the same way. (Instructions, which no neighbour lengthens, are callgrind's: virtual machines often
+//! have no hardware counters to read here.)
 
 use super::row::{one, Bound, Rows};
 use crate::machine::{thread_cpu_ns, Machine};
@@ -162,6 +164,9 @@ struct Tails {
     restructurings: Histogram<u64>,
     /// The clock read twice with nothing between: what it adds to each figure.
     clock: Histogram<u64>,
+    /// A fixed piece of work in registers, about as long as a restructuring, timed the same way: tails that it has
+    /// too are the machine's (interrupts, a hypervisor).
+    control: Histogram<u64>,
     worst: Vec<Slow>,
     refused: u64,
 }
@@ -172,6 +177,10 @@ struct Slow {
     insert: u64,
     ns: u64,
 }
+
+/// Times the fixed work is done: as often as a million inserts restructure, about.
+const CONTROLS: u32 = 40_000;
+const CONTROL_STEPS: u32 = 2_500;
 
 /// Slowest inserts kept for the report's points.
 const WORST_KEPT: usize = 40;
@@ -187,6 +196,7 @@ impl Tails {
             fresh_pages: histogram(),
             restructurings: histogram(),
             clock: histogram(),
+            control: histogram(),
             worst: Vec::new(),
             refused: 0,
         };
@@ -194,6 +204,13 @@ impl Tails {
             let before = thread_cpu_ns();
             tails
                 .clock
+                .saturating_record((thread_cpu_ns() - before).max(1));
+        }
+        for _ in 0..CONTROLS {
+            let before = thread_cpu_ns();
+            work_in_registers();
+            tails
+                .control
                 .saturating_record((thread_cpu_ns() - before).max(1));
         }
         let cache = Cache::new(Config::new(options.memory)).context("cannot make the cache")?;
@@ -288,6 +305,18 @@ impl Tails {
         );
         rows.show("the same, p50, µs", us(&self.inserts, 0.5), 2);
         rows.show("of it the clock itself, p50, µs", us(&self.clock, 0.5), 2);
+        for (name, at) in [
+            ("p50", 0.5),
+            ("p99", 0.99),
+            ("p99.9", 0.999),
+            ("worst", 1.0),
+        ] {
+            rows.show(
+                format!("fixed work without memory, {name}, µs (what the machine adds)"),
+                us(&self.control, at),
+                1,
+            );
+        }
         rows.show(
             "inserts with a fresh page",
             one(self.fresh_pages.len() as f64),
@@ -310,10 +339,22 @@ impl Tails {
         };
         serde_json::json!({
             "inserts": quantiles(&self.inserts), "fresh_pages": quantiles(&self.fresh_pages),
-            "clock": quantiles(&self.clock), "worst": self.worst,
+            "clock": quantiles(&self.clock), "control": quantiles(&self.control), "worst": self.worst,
             "restructurings": quantiles(&self.restructurings),
         })
     }
+}
+
+/// Some 4 µs of steps that each wait for the one before.
+#[inline(never)]
+fn work_in_registers() {
+    let mut state = std::hint::black_box(1u64);
+    for _ in 0..CONTROL_STEPS {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+    }
+    std::hint::black_box(state);
 }
 
 fn restructurings(cache: &Cache) -> u64 {
