@@ -140,9 +140,22 @@ fn conduct(crew: &Crew<'_>, events: &mut dyn Events) -> Result<Measured> {
     )?;
     let after = Edge::read(job.subject);
     events.ended(Phase::Measured, pid)?;
+    if ended.tally.completed() + ended.tally.broken() == 0 {
+        return Err(nothing_measured(ended.cause));
+    }
     Ok(figures::measured(
         job, loaded, ended, &before, &after, lines,
     ))
+}
+
+/// A point without an operation is no result of 0 operations a second.
+fn nothing_measured(cause: Cause) -> anyhow::Error {
+    match cause {
+        Cause::Source => anyhow!(
+            "nothing was measured: the workload had ended before; shorten `plan.warmup`, or give it more operations"
+        ),
+        _ => anyhow!("nothing was measured: no operation fell into the measured part"),
+    }
 }
 
 impl Crew<'_> {

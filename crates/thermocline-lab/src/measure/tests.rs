@@ -3,8 +3,9 @@
 use super::*;
 use crate::settings::Table;
 use crate::subject::{read_subject, StartContext};
-use crate::workload::{Mix, MixWorkload, Popularity};
+use crate::workload::{Batch, Mix, MixWorkload, Popularity};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 #[derive(Default)]
 struct Heard(Vec<(Phase, bool)>);
@@ -22,9 +23,7 @@ impl Events for Heard {
 }
 
 fn run(subject: serde_json::Value, setup: &Setup) -> (Result<Measured>, Heard) {
-    let table: Table = serde_json::from_value(subject).unwrap();
-    let recipe = read_subject(table).unwrap();
-    let workload = MixWorkload::new(Mix {
+    let mix = MixWorkload::new(Mix {
         keys: 1000,
         key_bytes: 16,
         popularity: Popularity::Uniform,
@@ -33,6 +32,16 @@ fn run(subject: serde_json::Value, setup: &Setup) -> (Result<Measured>, Heard) {
         resize: false,
         seed: 1,
     });
+    run_on(&mix, subject, setup)
+}
+
+fn run_on(
+    workload: &dyn Workload,
+    subject: serde_json::Value,
+    setup: &Setup,
+) -> (Result<Measured>, Heard) {
+    let table: Table = serde_json::from_value(subject).unwrap();
+    let recipe = read_subject(table).unwrap();
     let context = StartContext {
         workers: setup.workers(),
         value_bytes_max: 100,
@@ -47,7 +56,7 @@ fn run(subject: serde_json::Value, setup: &Setup) -> (Result<Measured>, Heard) {
     let mut heard = Heard::default();
     let job = Job {
         subject: subject.as_ref(),
-        workload: &workload,
+        workload,
         setup,
         mode: setup.loop_for(recipe.is_server()).unwrap(),
         seed: 1,
@@ -97,6 +106,46 @@ fn phases_follow_each_other_and_figures_fit() {
     assert!(point.histograms.contains_key("service_ns"));
     let back = crate::histogram::from_text(&point.histograms["service_ns"]).unwrap();
     assert_eq!(back.len(), m["operations_total"] as u64);
+}
+
+/// A trace that has been read to its end.
+struct Ended;
+
+impl Source for Ended {
+    fn fill(&mut self, batch: &mut Batch, _count: usize) -> Result<usize> {
+        batch.clear();
+        Ok(0)
+    }
+}
+
+impl Workload for Ended {
+    fn worker(&self, _worker: usize, _workers: usize) -> Result<Box<dyn Source>> {
+        Ok(Box::new(Ended))
+    }
+
+    fn load(&self, _worker: usize, _workers: usize) -> Result<Option<Box<dyn Source>>> {
+        Ok(None)
+    }
+
+    fn describe(&self) -> BTreeMap<String, serde_json::Value> {
+        BTreeMap::new()
+    }
+
+    fn value_bytes_max(&self) -> u32 {
+        100
+    }
+
+    fn items_expected(&self) -> (u64, f64) {
+        (1, 100.0)
+    }
+}
+
+#[test]
+fn a_measured_part_without_an_operation_is_no_result() {
+    let (measured, heard) = run_on(&Ended, json!({ "kind": "mock" }), &short(2));
+    let why = measured.err().map(|error| error.to_string());
+    assert!(why.is_some_and(|why| why.contains("shorten `plan.warmup`")));
+    assert_eq!(heard.0.last(), Some(&(Phase::Measured, false)));
 }
 
 #[test]
