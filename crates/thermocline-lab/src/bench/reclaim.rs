@@ -45,6 +45,10 @@ const BURST: u64 = 256;
 /// Value bytes where the policy's memory an item is taken: many small items.
 const SMALL: usize = 100;
 
+/// Steps of a round of arithmetic, and the words it goes over: about 2 us.
+const RECKONED_STEPS: usize = 2000;
+const RECKONED_WORDS: usize = 512;
+
 pub fn run(options: &ReclaimOptions) -> Result<Report> {
     let machine = Machine::read();
     let mut rows = Rows::default();
@@ -70,7 +74,15 @@ pub fn run(options: &ReclaimOptions) -> Result<Report> {
         most(500.0),
         most(100.0),
     );
+    let idle = reckoning(options.writes)?;
+    let of_machine = |q: f64| one(idle.value_at_quantile(q) as f64 / 1e3);
+    rows.show(
+        "the longest round of a loop that only reckons, µs",
+        of_machine(1.0),
+        1,
+    );
     rows.show("the same, p99.99, µs", us(0.9999), 1);
+    rows.show("of the loop that only reckons, µs", of_machine(0.9999), 1);
     rows.show("the same, p99, µs", us(0.99), 1);
     rows.show("the same, p50, µs", us(0.5), 2);
     let stats = filled.cache.stats();
@@ -98,6 +110,23 @@ pub fn run(options: &ReclaimOptions) -> Result<Report> {
         small.items
     ));
     Ok(report)
+}
+
+/// What the machine itself adds to the CPU time of a thread (interrupts, and on a virtual machine what its host does
+/// meanwhile): as many rounds of arithmetic, each about as long as a write, timed alike.
+fn reckoning(rounds: u64) -> Result<Histogram<u64>> {
+    let mut histogram = Histogram::new_with_max(TAIL_MAX_NS, 3).context("a histogram")?;
+    let mut words = [1u64; RECKONED_WORDS];
+    for round in 0..rounds {
+        let before = thread_cpu_ns();
+        for at in 0..RECKONED_STEPS {
+            let word = &mut words[at % RECKONED_WORDS];
+            *word = word.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(round);
+        }
+        std::hint::black_box(&words);
+        histogram.saturating_record(thread_cpu_ns() - before);
+    }
+    Ok(histogram)
 }
 
 /// A cache that is full and evicting.

@@ -111,7 +111,7 @@ impl Reclaim {
                 let pin = store.pin();
                 store.counters.one(&pin, Counter::DirectPasses);
                 drop(pin);
-                let progress = self.pass(store, &mut books, Reclaim::direct_items(store));
+                let progress = self.pass(store, &mut books, self.direct_items(store));
                 self.finish(store, books);
                 progress
             };
