@@ -162,7 +162,7 @@ pub struct Rules {
     pub second_chance: bool,
     /// A main segment of which at least this share is referenced goes to the young end whole; over 1: none.
     pub relink_share: f64,
-    /// Ghosts kept an item the cache can hold; 0 = none.
+    /// Ghosts kept an item that the cache holds, or would hold if all had the mean size; 0 = none.
     pub ghosts_per_item: f64,
     /// What main evicts leaves a ghost, too.
     pub main_ghosts: bool,

@@ -3,8 +3,8 @@
 //! Owns two queues of items and one of ghosts, item by item: no segments, exact ghosts, no relinking. The
 //! verdicts are the real ones. What it tells is which requests would have missed under its setting.
 //!
-//! Must hold: resident bytes fit the capacity after every request; ghosts are at most twice the mean items
-//! that fit, residents at most `RESIDENTS_PER_MEAN` times as many.
+//! Must hold: resident bytes fit the capacity after every request; residents are at most
+//! `RESIDENTS_PER_MEAN` times the mean items that fit, ghosts at most one and a half times the residents or those.
 
 use super::classes::Classes;
 use super::mean::Random;
@@ -155,7 +155,10 @@ impl Shadow {
                 (None, None) => break,
             }
         }
-        let ghosts_max = (items * conditions.setting.rules.ghosts_per_item) as usize;
+        // As many as the real cache has: see `Store::ghost_lines_wanted`.
+        let held = self.table.len(List::Probation) + self.table.len(List::Main);
+        let ghosts_max = items.max(held as f64) * conditions.setting.rules.ghosts_per_item;
+        let ghosts_max = ghosts_max as usize;
         while self.table.len(List::Ghosts) > ghosts_max {
             let Some(oldest) = self.table.oldest(List::Ghosts) else {
                 break;

@@ -782,14 +782,16 @@ impl Simulation {
         Pool::Probation
     }
 
-    /// Makes the ghost table fit the items the cache can hold.
+    /// Makes the ghost table fit the items the cache holds, or would hold if all had the mean size.
     fn fit_ghosts(&mut self) {
         let mean = self.policy.mean_size();
         let wanted = self.setting.rules.ghosts_per_item;
         if mean <= 0.0 || wanted <= 0.0 || !self.evicted_before {
             return;
         }
-        let lines = Ghosts::lines_for(self.config.capacity_bytes as f64 / mean * wanted);
+        let of_mean = self.config.capacity_bytes as f64 / mean;
+        let items = of_mean.max(self.residents.len() as f64);
+        let lines = Ghosts::lines_for(items * wanted);
         let table = match &self.ghosts {
             None => Ghosts::new(lines),
             Some(ghosts) if Ghosts::is_close(ghosts.lines(), lines) => return,

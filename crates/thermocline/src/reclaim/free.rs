@@ -147,14 +147,10 @@ impl Reclaim {
         let Ok(_fitting) = self.fitting.try_lock() else {
             return;
         };
-        let wanted = store.setting().rules.ghosts_per_item;
-        let mean = store.policy.mean_size();
         let have = store.with_ghosts(Ghosts::lines).unwrap_or(0);
-        if wanted <= 0.0 || mean <= 0.0 || have == 0 && !store.is_nearly_full() {
+        let Some(lines) = store.ghost_lines_wanted(have) else {
             return self.want(store, &self.ghosts_want, 0);
-        }
-        let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);
-        let lines = Ghosts::lines_for(capacity as f64 / mean * wanted);
+        };
         match have != 0 && Ghosts::is_close(have, lines) {
             true => self.want(store, &self.ghosts_want, 0),
             false => self.replace_ghosts(store, lines),
