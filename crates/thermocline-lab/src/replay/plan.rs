@@ -32,6 +32,10 @@ const LEFT_OVER_MAX: f64 = 0.002;
 /// Room in the budget beside items: tables, and index and ghosts an item.
 const TABLES_BYTES: u64 = 64 << 20;
 const BESIDE_ITEM_BYTES: u64 = 40;
+/// Our engine takes no value over a quarter of its memory (`Config::item_size_max`).
+const ITEM_PART: u64 = 4;
+/// Nor, unless asked to, one over 64 MiB.
+const ITEM_MOST: u64 = 64 << 20;
 /// Real engines are not asked for less: below, a segment is an item.
 pub const ITEMS_MIN: u64 = 128;
 
@@ -180,6 +184,16 @@ impl Plan {
         }
     }
 
+    /// The largest value, where sizes vary: what a cache of this room takes at most, however it is configured. (The budget
+    /// is larger by what lies outside the capacity.) None: the engine's own limit.
+    fn item_size_max(&self) -> Option<u64> {
+        let (Some(shape), Footprint::Scaled(_)) = (self.shape, self.footprint) else {
+            return None;
+        };
+        let room = shape.segment_bytes as u64 * u64::from(shape.segments);
+        Some((room / ITEM_PART).min(ITEM_MOST))
+    }
+
     /// How the engine is made.
     pub fn config(&self, options: &ReplayOptions) -> Config {
         let mut config = Config::new(self.memory);
@@ -187,6 +201,7 @@ impl Plan {
         config.threads = options.how.threads;
         config.seed = Some(options.how.seed);
         config.shape = self.shape;
+        config.item_size_max = self.item_size_max();
         // One thread and a seed: the same run twice. With several, reclaim works beside them as it does for users.
         config.background = options.how.threads > 1 || self.shape.is_none();
         config.policy = options.how.policy;
@@ -297,6 +312,14 @@ mod tests {
         // Forty items of the mean size are no 128 segments.
         let few = Plan::of_bytes(base(600.0), 24_000, 128).unwrap();
         assert_eq!(few.shape.unwrap().segments, 40);
+    }
+
+    #[test]
+    fn no_value_takes_more_than_a_quarter_of_the_room() {
+        let plan = |capacity| Plan::of_bytes(base(600.0), capacity, 128).unwrap();
+        assert_eq!(plan(225_753).item_size_max(), Some(512 << 10));
+        assert_eq!(plan(1 << 33).item_size_max(), Some(64 << 20));
+        assert_eq!(Plan::of_items(1000, 128).unwrap().item_size_max(), None);
     }
 
     #[test]
