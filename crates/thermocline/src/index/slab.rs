@@ -37,11 +37,14 @@ struct Books {
 /// Barriers made at once for slabs in limbo, before trying only now and then: two free them unless
 /// somebody is pinned, and each costs up to 12 us.
 const BARRIERS: u32 = 4;
-/// With so many slabs retired since the last barrier for them the background thread, which is called for the first,
-/// seems not to come, and whoever retires the next raises the barrier, though that costs an insert up to 12 us. Left to
+/// With so many slabs retired since the last barrier for them the background thread, which was called for fewer, seems
+/// not to come, and whoever retires the next raises the barrier, though that costs an insert up to 12 us. Left to
 /// those who raise barriers for other reasons, ten times a second, a growing index of 7 M items had 6 MiB of slabs in
 /// limbo (0.8 bytes an item). One at a time, because who retires is pinned: a second one of its own is refused.
 const RETIRED_OVERDUE: usize = 8;
+/// With so many the background thread is called. Calling it costs an insert a wake-up (5 us and more on a virtual
+/// machine): for every slab, that was two restructurings in a hundred.
+const RETIRED_DUE: usize = 4;
 /// With fewer idle slabs the next extent is touched ahead.
 const IDLE_MIN: usize = 4;
 
@@ -219,7 +222,9 @@ impl Pool {
             books.retired = 0;
             self.domain.try_advance();
         }
-        self.due.store(true, Relaxed);
+        if books.retired % RETIRED_DUE == 0 {
+            self.due.store(true, Relaxed);
+        }
     }
 
     /// Two extents' worth lying idle: the index is shrinking, not breathing.
