@@ -302,10 +302,11 @@ impl Compress {
         done.is_some()
     }
 
-    /// Whether this compressed hit promotes: by the chance that `Prices::promote` makes of the measured times.
+    /// Whether this compressed hit promotes: by the chance that `Prices::promote` makes of the measured times. All do while
+    /// nothing is demoted: so the tier empties, and what serves it can be given back.
     #[inline]
     pub(crate) fn promotes(&self) -> bool {
-        toss() < self.promote_below.load(Ordering::Relaxed)
+        !self.is_on() || toss() < self.promote_below.load(Ordering::Relaxed)
     }
 
     pub(crate) fn count_promotion(&self, done: bool) {

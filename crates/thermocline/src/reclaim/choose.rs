@@ -77,6 +77,9 @@ impl Reclaim {
                 return self.start_emptying(store, books);
             }
         }
+        if evict && closes_compressed(store, books) {
+            return true;
+        }
         let facts = self.pool_facts(store, books);
         self.too_young.store(false, Ordering::Relaxed);
         if facts.most_freed.is_none() && evict {
@@ -376,4 +379,21 @@ pub(super) fn is_held(store: &Store, id: SegmentId) -> bool {
 /// the guard goes.
 pub(super) fn can_drain(store: &Store, id: SegmentId) -> bool {
     is_settled(store, id) && !is_held(store, id)
+}
+
+/// Where nothing is demoted any more, the rest of what lies coded is in segments that nobody would fill: they are closed,
+/// and leave as the others did. True if there were any.
+fn closes_compressed(store: &Store, books: &Books) -> bool {
+    let gone = books.compressed_main.is_empty() && books.compressed_probation.is_empty();
+    if store.compress.is_on() || !gone || !store.compress.is_in_use() {
+        return false;
+    }
+    let lanes = &store.lanes;
+    let open = [
+        &lanes.compressed_main,
+        &lanes.compressed_probation,
+        &lanes.compressed_compaction,
+    ];
+    open.into_iter()
+        .fold(false, |closed, lane| lane.close(store) | closed)
 }
