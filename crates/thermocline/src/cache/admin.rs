@@ -85,7 +85,7 @@ pub struct Stats {
     pub index_used_bytes: u64,
     /// Bytes of the ghost table.
     pub ghost_bytes: u64,
-    /// Bytes of the shadows that the policy's settings are duelled in.
+    /// Bytes of the shadows that the policy's settings, and the ways to compress, are duelled in.
     pub shadow_bytes: u64,
     /// The setting in force, counted from 0, and how often another one came into force.
     pub policy_setting: u64,
@@ -282,7 +282,7 @@ impl Cache {
             index_bytes: store.index.bytes(),
             index_used_bytes: store.index.used_bytes(),
             ghost_bytes: store.ghost_bytes(),
-            shadow_bytes: store.policy.steering().bytes(),
+            shadow_bytes: store.policy.steering().bytes() + store.compress.control.memory_bytes(),
             policy_setting: store.policy.steering().current() as u64,
             policy_switches: store.policy.steering().switches(),
             policy_sampling: store.policy.steering().sampling(),

@@ -71,7 +71,7 @@ impl Inner {
         }
         let came = match access {
             Access::Request => came,
-            Access::Overwrite => Came::Over,
+            Access::Overwrite => Came::Stored,
         };
         store.compress.control.sees(hash, bytes, came);
         if let Some(curve) = store.curve.as_ref().filter(|curve| curve.samples(hash)) {

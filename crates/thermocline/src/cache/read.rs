@@ -377,6 +377,7 @@ impl Inner {
                         };
                         store.counters.one(&pin, why);
                     }
+                    store.missed(&pin, hash);
                     self.missed(&pin, key, want, Try::Over(place))
                 }
                 false => Try::Again,

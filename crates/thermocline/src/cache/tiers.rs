@@ -250,13 +250,13 @@ impl Inner {
             hot_share: store.compress.options.hot_share.unwrap_or(HOT_SHARE),
             coded_share: 0.0,
             prices: Prices::default(),
+            reads: sum(Counter::Hits) + seen.missed,
         };
         let totals = || Totals {
             cpu_ns: process_cpu_ns(),
             idle_ns: idle_ns(),
             hits: sum(Counter::Hits),
             misses: seen.missed,
-            inserts: sum(Counter::Inserts),
             ..Totals::default()
         };
         let warns = store

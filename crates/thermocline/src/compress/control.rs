@@ -1,16 +1,32 @@
 //! Who decides between off, on and filtered: the mode asked for, or the duel, fed with sampled keys.
 //!
-//! Owns the duel and its sample. The sample is as small as holds a thousand items a shadow, so that three
-//! shadows take under 0.6 MiB, whatever the cache's size. A reader or writer that meets another here passes on.
+//! Owns the duel and its sample. Three shadows take about a two-hundredth of the cache, in small ones up to a fiftieth, for five
+//! hundred items, and hold two thousand items at the most. A reader or writer that meets another here passes on.
+//!
+//! A request counts if somebody waits for its value: a read that finds it, or a store under a key that a read missed
+//! before. What is stored otherwise, as while a cache is filled, moves the shadows and counts as nothing. How many
+//! requests there were is known from all of them, not from the sample: whether the hottest keys are in that is chance.
 
 use super::duel::{Access, Duel};
 use super::options::CompressMode;
 use super::price::Prices;
 use super::shadow::{Way, World};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use std::collections::HashSet;
 
-/// Items a shadow holds, uncompressed, at the least.
-const SHADOW_ITEMS: f64 = 1024.0;
+/// The shadows' share of the cache, its most in small ones, and what an item takes in all three, ghosts included.
+const SHADOW_SHARE: f64 = 1.0 / 200.0;
+const SHADOW_SHARE_MAX: f64 = 1.0 / 50.0;
+const SHADOW_ITEM_BYTES: f64 = 400.0;
+/// Items a shadow holds uncompressed: between half the most and the most, which is between these. With two hundred
+/// items of the hottest keys hardly one is sampled, and to judge took seconds.
+const SHADOW_ITEMS: (f64, f64) = (512.0, 2048.0);
+/// Another sample is taken where the shadows would hold so much less than half the most, or more than the most.
+const SLACK: f64 = 1.5;
+/// Keys that a read missed and nobody has stored yet; where there are more they are stored by nobody.
+const MISSED_MAX: usize = 512;
+/// Requests counted by which the sample's are corrected, at the least; halved at twice as many.
+const CORRECTED_FROM: f64 = 128.0;
 /// The range of the 32 hash bits that sample.
 const ALL_KEYS: u64 = 1 << 32;
 /// Coded over plain bytes until it is measured.
@@ -26,6 +42,8 @@ pub(crate) struct Facts {
     /// Coded over plain bytes of what is demoted, refused values counted as they are; 0: not known yet.
     pub(crate) coded_share: f64,
     pub(crate) prices: Prices,
+    /// Reads since the start.
+    pub(crate) reads: u64,
 }
 
 /// How an item came to be accessed.
@@ -33,10 +51,8 @@ pub(crate) struct Facts {
 pub(crate) enum Came {
     /// A read found it.
     Read,
-    /// Stored under a key that had none: a read may have missed it before.
+    /// Stored, under a key that had none or over another.
     Stored,
-    /// Written over: nobody asked for it.
-    Over,
 }
 
 pub(crate) struct Control {
@@ -48,6 +64,8 @@ pub(crate) struct Control {
     off_since: AtomicU64,
     /// Keys whose lower 32 hash bits are below are sampled; 0: none.
     sample_below: AtomicU64,
+    /// What the duel takes, as of the last look.
+    memory_bytes: AtomicU64,
     duel: Mutex<Option<Running>>,
 }
 
@@ -55,6 +73,35 @@ struct Running {
     duel: Duel,
     world: World,
     prices: Prices,
+    /// The sample is one key in two to the power of this.
+    sampled: u32,
+    /// Sampled keys that a read missed.
+    missed: HashSet<u32>,
+    counted: Counted,
+}
+
+/// Requests of the sample and of all keys, lately.
+#[derive(Default)]
+struct Counted {
+    sampled: f64,
+    all: f64,
+    reads: u64,
+}
+
+impl Counted {
+    /// Requests there were for each that the sample's share would make of those counted in it.
+    fn look(&mut self, reads: u64, sampled: u32) -> f64 {
+        self.all += reads.saturating_sub(self.reads) as f64 / (1u64 << sampled) as f64;
+        self.reads = reads;
+        if self.all.min(self.sampled) < CORRECTED_FROM {
+            return 1.0;
+        }
+        let correction = self.all / self.sampled;
+        if self.all > 2.0 * CORRECTED_FROM {
+            (self.all, self.sampled) = (self.all / 2.0, self.sampled / 2.0);
+        }
+        correction
+    }
 }
 
 /// The duel in numbers.
@@ -77,6 +124,7 @@ impl Control {
             way: AtomicU32::new(way as u32),
             off_since: AtomicU64::new(0),
             sample_below: AtomicU64::new(0),
+            memory_bytes: AtomicU64::new(0),
             duel: Mutex::new(None),
         }
     }
@@ -94,6 +142,7 @@ impl Control {
         *duel = None;
         self.off_since.store(0, Ordering::Relaxed);
         self.sample_below.store(0, Ordering::Relaxed);
+        self.memory_bytes.store(0, Ordering::Relaxed);
         let way = match mode {
             CompressMode::Off => Way::Off,
             CompressMode::On | CompressMode::Auto => Way::On,
@@ -135,18 +184,40 @@ impl Control {
     fn request(&self, hash: u64, bytes: usize, came: Came) {
         if let Ok(mut running) = self.duel.try_lock() {
             if let Some(running) = &mut *running {
-                let (world, prices) = (running.world, running.prices);
-                let weight = match came {
-                    Came::Read => 1.0,
-                    Came::Stored => prices.asked,
-                    Came::Over => 0.0,
+                let key = sample_key(hash);
+                let counts = match came {
+                    Came::Read => true,
+                    Came::Stored => running.missed.remove(&key),
                 };
+                running.counted.sampled += f64::from(u8::from(counts));
                 let access = Access {
-                    key: (hash ^ hash >> 32) as u32,
+                    key,
                     bytes: bytes as u32,
-                    weight,
+                    counts,
+                    found: matches!(came, Came::Read),
                 };
+                let (world, prices) = (running.world, running.prices);
                 running.duel.request(&world, &prices, access);
+            }
+        }
+    }
+
+    /// A read of this key found nothing.
+    #[inline(always)]
+    pub(crate) fn missed(&self, hash: u64) {
+        if self.samples(hash) {
+            self.missed_sampled(hash);
+        }
+    }
+
+    #[cold]
+    fn missed_sampled(&self, hash: u64) {
+        if let Ok(mut running) = self.duel.try_lock() {
+            if let Some(running) = &mut *running {
+                if running.missed.len() >= MISSED_MAX {
+                    running.missed.clear();
+                }
+                running.missed.insert(sample_key(hash));
             }
         }
     }
@@ -167,24 +238,39 @@ impl Control {
             coded_share,
             promote: prices.promote(),
         };
-        let items = facts.capacity_bytes as f64 / facts.mean_bytes;
-        let sampled = (items / SHADOW_ITEMS).max(1.0).log2().floor() as u32;
-        let capacity = facts.capacity_bytes >> sampled;
         let mut slot = crate::sync::lock(&self.duel);
         if self.mode() != CompressMode::Auto {
             return;
         }
-        self.sample_below
-            .store(ALL_KEYS >> sampled, Ordering::Relaxed);
+        let items = facts.capacity_bytes as f64 / facts.mean_bytes;
+        let before = slot.as_ref().map(|running| running.sampled);
+        let sampled = sampling(facts.capacity_bytes, items, before);
+        let capacity = facts.capacity_bytes >> sampled;
         let running = slot.get_or_insert_with(|| Running {
             duel: Duel::new(capacity, &prices, now_ms),
             world,
             prices,
+            sampled,
+            missed: HashSet::new(),
+            counted: Counted {
+                reads: facts.reads,
+                ..Counted::default()
+            },
         });
+        if running.sampled != sampled {
+            running.duel.sampled_anew();
+            running.sampled = sampled;
+        }
+        self.sample_below
+            .store(ALL_KEYS >> sampled, Ordering::Relaxed);
         (running.world, running.prices) = (world, prices);
         running.duel.set_capacity(capacity);
         running.duel.set_period(items / (1u64 << sampled) as f64);
+        let correction = running.counted.look(facts.reads, sampled);
+        running.duel.set_correction(correction);
         running.duel.look(&prices);
+        self.memory_bytes
+            .store(running.duel.memory_bytes(), Ordering::Relaxed);
         let way = running.duel.way();
         self.way.store(way as u32, Ordering::Relaxed);
         let since = match self.off_since.load(Ordering::Relaxed) {
@@ -200,6 +286,11 @@ impl Control {
         self.off_since.load(Ordering::Relaxed).checked_sub(1)
     }
 
+    /// Bytes of memory the duel takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn scores(&self) -> Scores {
         let slot = crate::sync::lock(&self.duel);
         slot.as_ref().map_or(Scores::default(), |running| Scores {
@@ -207,6 +298,27 @@ impl Control {
             switches: running.duel.switches(),
         })
     }
+}
+
+/// How a key is called in the sample.
+fn sample_key(hash: u64) -> u32 {
+    (hash ^ hash >> 32) as u32
+}
+
+/// The sample for a cache of so many bytes and items: one key in two to the power of what is returned. `now`: the one there
+/// is, which stays as long as it is not far off: the size of items wavers.
+fn sampling(capacity_bytes: u64, items: f64, now: Option<u32>) -> u32 {
+    let (least, most) = SHADOW_ITEMS;
+    let held = |share: f64| capacity_bytes as f64 * share / SHADOW_ITEM_BYTES;
+    let most = held(SHADOW_SHARE)
+        .clamp(least, most)
+        .min(held(SHADOW_SHARE_MAX));
+    let fits = |sampled: u32| {
+        let held = items / (1u64 << sampled) as f64;
+        held <= most * SLACK && (held >= most / 2.0 / SLACK || sampled == 0)
+    };
+    let best = (items / most).max(1.0).log2().ceil() as u32;
+    now.filter(|&sampled| fits(sampled)).unwrap_or(best)
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -220,6 +332,7 @@ mod tests {
             hot_share: 0.05,
             coded_share: 0.4,
             prices: Prices::of_times(3_000.0, 300.0, 1e6),
+            reads: 0,
         }
     }
 
@@ -276,19 +389,94 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_holds_a_thousand_items_whatever_the_size() {
-        for capacity_bytes in [100_000, 64 << 20, 64 << 30] {
+    fn shadows_are_a_two_hundredth_of_the_cache_and_bounded() {
+        let mut seen = Vec::new();
+        for capacity_bytes in [4u64 << 20, 16 << 20, 64 << 20, 1 << 30, 64 << 30] {
             let control = Control::new(CompressMode::Auto);
-            control.look(
-                &Facts {
-                    capacity_bytes,
-                    ..facts()
-                },
-                1,
-            );
-            let share = control.bound() as f64 / ALL_KEYS as f64;
-            let items = capacity_bytes as f64 / 400.0 * share;
-            assert!((1000.0..2100.0).contains(&items) || share == 1.0, "{items}");
+            let facts = Facts {
+                capacity_bytes,
+                ..facts()
+            };
+            control.look(&facts, 1);
+            let items = capacity_bytes as f64 / 400.0 * (control.bound() as f64 / ALL_KEYS as f64);
+            assert!((100.0..=2048.0).contains(&items), "{items}");
+            (0..4 << 20).for_each(|n| control.sees(hash(n), 400, Came::Stored));
+            control.look(&facts, 2);
+            let share = control.memory_bytes() as f64 / capacity_bytes as f64;
+            let most = if items > 512.0 { 0.006 } else { 0.02 };
+            assert!(share <= most, "{share} of {capacity_bytes}, {items}");
+            seen.push(items);
         }
+        assert!(seen[4] >= 1024.0 && seen[1] <= 512.0, "{seen:?}");
+    }
+
+    /// The size of items wavers about a step: the sample stays, and what the shadows know with it.
+    #[test]
+    fn the_sample_stays_while_sizes_waver() {
+        let (capacity, items) = (256u64 << 20, 524_288.0);
+        let sampled = sampling(capacity, items, None);
+        for share in [0.99, 1.01, 0.8, 1.3] {
+            assert_eq!(sampling(capacity, items * share, Some(sampled)), sampled);
+        }
+        assert_ne!(sampling(capacity, items * 4.0, Some(sampled)), sampled);
+        assert_ne!(sampling(capacity, items / 4.0, Some(sampled)), sampled);
+    }
+
+    /// A filled cache of .8 of its keys, asked for them evenly: all would fit, coded. (It stayed off: the filling counted
+    /// as requests, and a step of the sample doubled the keys that the shadows had never seen.)
+    #[test]
+    fn what_would_all_fit_coded_is_coded_at_once() {
+        let control = Control::new(CompressMode::Auto);
+        let facts = |reads, mean_bytes| Facts {
+            capacity_bytes: 256 << 20,
+            mean_bytes,
+            coded_share: 0.5,
+            prices: Prices::of_times(4_000.0, 300.0, 100_000.0),
+            reads,
+            ..facts()
+        };
+        let keys = 671_000u64;
+        control.look(&facts(0, 500.0), 1);
+        for n in 0..keys {
+            control.sees(hash(n), 500, Came::Stored);
+            if n % 50_000 == 0 {
+                control.look(&facts(0, 500.0 + (n % 3) as f64 * 20.0), n / 100);
+            }
+        }
+        assert_eq!(control.way(), Way::Off, "a coding costs 4 % of a miss");
+        let mut state = 7u64;
+        for n in 0..keys {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let key = hash((state >> 33) % keys);
+            // Eight in ten are found.
+            let came = match (state >> 20) % 10 < 8 {
+                true => Came::Read,
+                false => {
+                    control.missed(key);
+                    Came::Stored
+                }
+            };
+            control.sees(key, 500, came);
+            if n % 20_000 == 0 {
+                control.look(&facts(n, 500.0), 10_000 + n / 100);
+            }
+        }
+        assert_ne!(control.way(), Way::Off);
+        let [off, on, _] = control.scores().costs_ns;
+        assert!(on < off / 4.0, "{on} on, {off} off");
+        assert_eq!(control.scores().switches, 1);
+    }
+
+    /// The hottest key of the sample may be half of its requests: that they are none of all others' is known.
+    #[test]
+    fn how_many_requests_there_were_is_known_from_all() {
+        let mut counted = Counted {
+            sampled: 400.0,
+            ..Counted::default()
+        };
+        assert_eq!(counted.look(100, 0), 1.0, "too few to tell");
+        assert_eq!(counted.look(200, 0), 0.5);
     }
 }

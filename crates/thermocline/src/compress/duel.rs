@@ -6,6 +6,8 @@
 //!              (off: by nothing), and by more than chance may have made of it, takes over and holds for 4 periods,
 //!              twice as many each time it changes again soon (at most 64)
 //! ```
+//! Off knows nothing coded: for as long as it leads the others count what it takes to code what it holds, spread over
+//! so many requests as 16 caches hold items.
 //! Where what is demoted does not shrink by a tenth, off leads whatever the costs. A way whose shadow is not full yet is
 //! not left: it has not shown what it can keep.
 //! Pure: requests and measured prices in, a way out.
@@ -16,16 +18,19 @@ use super::shadow::{Found, Shadow, Way, World};
 /// What a period's counts are of the counts a period later.
 const DECAY: f64 = 0.98;
 const MARGIN: f64 = 0.02;
-/// Of a cost so much may be chance, over the square root of the misses it was reckoned from.
+/// Of a cost so much may be chance, over the square root of the misses it was reckoned from. (That two ways are asked the
+/// same, so that only what one found and the other missed is chance, does not hold where nothing has come back yet.)
 const CHANCE: f64 = 1.5;
 /// Coded over plain bytes from which there is nothing to gain: not worth a front of 5 % and one reference bit.
 const HOPELESS: f64 = 0.9;
 const HOLD_PERIODS: u32 = 4;
 const HOLD_PERIODS_MAX: u32 = 64;
 /// Least requests of a period.
-const PERIOD_MIN: u64 = 256;
+const PERIOD_MIN: u64 = 128;
 /// Capacities' worth of requests in a period.
 const PERIOD: f64 = 0.25;
+/// What is coded once, when off gives way, is spread over so many capacities' worth of requests.
+const SPREAD: f64 = 16.0;
 /// A shadow that is not full after so many periods never will be.
 const FILLS_PERIODS: u64 = 64;
 
@@ -34,8 +39,10 @@ const FILLS_PERIODS: u64 = 64;
 pub(crate) struct Access {
     pub(crate) key: u32,
     pub(crate) bytes: u32,
-    /// What it counts: 1 for a request, 0 where nobody waits for the value, as while a cache is filled.
-    pub(crate) weight: f64,
+    /// Whether anybody waits for the value: not while a cache is filled, nor where it is written over.
+    pub(crate) counts: bool,
+    /// The cache had it. Where no shadow has, they are younger than what it holds, and it tells nothing.
+    pub(crate) found: bool,
 }
 
 /// What became of the requests, the older the less.
@@ -51,6 +58,8 @@ pub(crate) struct Duel {
     counted: [Counted; 3],
     /// Requests counted so, and since the last period.
     weight: f64,
+    /// Requests there were for each counted.
+    correction: f64,
     requests: u64,
     costs: [f64; 3],
     current: usize,
@@ -77,6 +86,7 @@ impl Duel {
             ],
             counted: [Counted::default(); 3],
             weight: 0.0,
+            correction: 1.0,
             requests: 0,
             costs: [0.0; 3],
             current: usize::from(prices.starts_on()),
@@ -117,24 +127,57 @@ impl Duel {
             .for_each(|shadow| shadow.set_capacity(bytes));
     }
 
+    /// The sample's requests are so many too few, or too many where this is less than 1: its hottest keys are asked for as
+    /// none of the others are.
+    pub(crate) fn set_correction(&mut self, correction: f64) {
+        self.correction = correction.clamp(0.05, 20.0);
+    }
+
+    /// Other keys than before are sampled: what was counted is of shadows that do not know them.
+    pub(crate) fn sampled_anew(&mut self) {
+        self.shadows.iter_mut().for_each(Shadow::is_to_fill);
+        (self.full, self.periods, self.requests) = (0, 0, 0);
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        (self.counted, self.weight) = ([Counted::default(); 3], 0.0);
+    }
+
+    /// Bytes of memory its shadows take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.shadows.iter().map(Shadow::memory_bytes).sum()
+    }
+
     /// How long the next period is: `items` is what a shadow holds uncompressed.
     pub(crate) fn set_period(&mut self, items: f64) {
         self.period = ((PERIOD * items) as u64).max(PERIOD_MIN);
     }
 
-    /// Prices have changed: until something was judged, the start follows them.
+    /// Prices have changed: until something was judged, the start follows them. Where it began on it goes off for that only
+    /// if it costs much: what lies coded by then would be lost.
     pub(crate) fn look(&mut self, prices: &Prices) {
-        if self.switches == 0 && !self.is_judged() {
-            self.current = usize::from(prices.starts_on());
+        if self.switches > 0 || self.is_judged() {
+            return;
+        }
+        if prices.starts_on() {
+            self.current = Way::On as usize;
+        } else if prices.is_dear() {
+            self.current = Way::Off as usize;
         }
     }
 
     /// One access.
     pub(crate) fn request(&mut self, world: &World, prices: &Prices, access: Access) {
-        let weight = access.weight;
         self.hopeless = world.coded_share > HOPELESS;
-        for (shadow, counted) in self.shadows.iter_mut().zip(&mut self.counted) {
-            let outcome = shadow.request(world, access.key, access.bytes);
+        let outcomes = self
+            .shadows
+            .each_mut()
+            .map(|shadow| shadow.request(world, access.key, access.bytes));
+        let is_known = outcomes.iter().any(|it| it.found != Found::Nowhere);
+        let counts = access.counts && (is_known || !access.found);
+        let weight = f64::from(u8::from(counts));
+        for (outcome, counted) in outcomes.iter().zip(&mut self.counted) {
             counted.coded += weight * f64::from(outcome.coded);
             match outcome.found {
                 Found::Hot => {}
@@ -155,7 +198,7 @@ impl Duel {
         let full = self.shadows.iter().filter(|shadow| shadow.is_full());
         if std::mem::replace(&mut self.full, full.clone().count()) < full.count() {
             // What came before was of shadows that were being filled.
-            (self.counted, self.weight) = ([Counted::default(); 3], 0.0);
+            self.forget();
             return;
         }
         self.judge(prices);
@@ -168,14 +211,18 @@ impl Duel {
     }
 
     fn judge(&mut self, prices: &Prices) {
-        let weight = self.weight.max(1.0);
-        self.costs = self.counted.map(|counted| {
-            prices.cost_ns(&Mix {
-                missed: counted.missed / weight,
-                decoded: counted.decoded / weight,
-                coded: counted.coded / weight,
+        let costs = |once: f64| {
+            let weight = (self.weight * self.correction).max(1.0);
+            self.counted.map(|counted| {
+                prices.cost_ns(&Mix {
+                    missed: counted.missed / weight,
+                    decoded: counted.decoded / weight,
+                    coded: counted.coded / weight + once,
+                })
             })
-        });
+        };
+        self.costs = costs(0.0);
+        let from_off = costs(1.0 / SPREAD);
         if self.held > 0 {
             self.held -= 1;
             return;
@@ -183,7 +230,7 @@ impl Duel {
         if !self.is_judged() {
             return;
         }
-        match self.cheapest_rival() {
+        match self.cheapest_rival(from_off) {
             Some(best) => {
                 (self.current, self.held) = (best, self.hold);
                 self.hold = (2 * self.hold).min(HOLD_PERIODS_MAX);
@@ -198,18 +245,29 @@ impl Duel {
         self.shadows[self.current].is_full() || self.periods > FILLS_PERIODS
     }
 
-    fn cheapest_rival(&self) -> Option<usize> {
+    /// `from_off`: what a request costs where what off holds has to be coded first.
+    fn cheapest_rival(&self, from_off: [f64; 3]) -> Option<usize> {
+        let is_off = |way: usize| self.shadows[way].way() == Way::Off;
         let now = self.costs[self.current];
+        let then = |way: usize| match is_off(self.current) && !is_off(way) {
+            true => from_off[way],
+            false => self.costs[way],
+        };
         let chance = CHANCE / self.counted[self.current].missed.max(1.0).sqrt();
         let takes_over = |&way: &usize| {
-            let margin = match self.shadows[way].way() {
-                Way::Off => chance,
-                _ => MARGIN + chance,
+            let margin = match is_off(way) {
+                true => chance,
+                false => MARGIN + chance,
             };
-            way != self.current && self.costs[way] < now * (1.0 - margin)
+            way != self.current && then(way) < now * (1.0 - margin)
+        };
+        // Off costs nothing that would have to be measured: what is hardly cheaper does not come before it.
+        let weighed = |way: usize| match is_off(way) {
+            true => self.costs[way] * (1.0 - MARGIN),
+            false => self.costs[way],
         };
         let rivals = (0..3).filter(takes_over);
-        rivals.min_by(|&a, &b| self.costs[a].total_cmp(&self.costs[b]))
+        rivals.min_by(|&a, &b| weighed(a).total_cmp(&weighed(b)))
     }
 }
 
@@ -227,17 +285,18 @@ mod tests {
         Prices::of_times(code_ns, decode_ns, miss_ns)
     }
 
-    fn access(key: u32, weight: f64) -> Access {
+    fn access(key: u32, counts: bool) -> Access {
         Access {
             key,
             bytes: 100,
-            weight,
+            counts,
+            found: false,
         }
     }
 
     fn run(duel: &mut Duel, prices: &Prices, keys: impl Iterator<Item = u32>, world: &World) {
         duel.set_period(1000.0);
-        keys.for_each(|key| duel.request(world, prices, access(key, 1.0)));
+        keys.for_each(|key| duel.request(world, prices, access(key, true)));
     }
 
     fn skewed(count: u64, keys: f64, seed: u64) -> impl Iterator<Item = u32> {
@@ -287,17 +346,19 @@ mod tests {
         let mut duel = Duel::new(100_000, &prices, 3);
         (duel.current, duel.switches) = (1, 1);
         duel.set_period(1000.0);
-        (0..200_000).for_each(|key| duel.request(&WORLD, &prices, access(key, 0.0)));
+        (0..200_000).for_each(|key| duel.request(&WORLD, &prices, access(key, false)));
         assert_eq!((duel.way(), duel.switches()), (Way::On, 1));
-        (0..200_000).for_each(|key| duel.request(&WORLD, &prices, access(key, 1.0)));
+        (0..200_000).for_each(|key| duel.request(&WORLD, &prices, access(key, true)));
         assert_eq!(duel.way(), Way::Off);
     }
 
     /// The first measured miss may tell that the start was wrong.
     #[test]
     fn until_something_was_judged_the_start_follows_the_prices() {
-        let (dear, cheap) = (prices(1e3, 200.0, 1e6), prices(1e3, 200.0, 1e4));
+        let (dear, cheap) = (prices(1e3, 200.0, 1e6), prices(1e3, 200.0, 4e3));
         let mut duel = Duel::new(100_000, &dear, 3);
+        duel.look(&prices(1e3, 200.0, 2e4));
+        assert_eq!(duel.way(), Way::On, "what lies coded would be lost");
         duel.look(&cheap);
         assert_eq!(duel.way(), Way::Off);
         duel.look(&dear);

@@ -11,6 +11,7 @@ use super::search::Search;
 use super::shared::{timed, Compress};
 use super::trained::Trained;
 use crate::codec::{Dictionary, Encoder, Method, SAMPLE_FACTOR};
+use crate::mem::thread_cpu_ns;
 use crate::sync::Ordering;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,9 @@ const TRAININGS_UNPAUSED: u64 = DICTIONARIES_MAX as u64;
 const HIGH_AFTER: usize = 8;
 /// One value in so many tells what its kind is called.
 const NAME_EVERY: u32 = 64;
+/// Of the values coded one in so many is timed, by the processor's time for this thread: by the clock, threads that came
+/// between made coding seem two to ten times as dear as it was, from second to second.
+const TIME_EVERY: u32 = 16;
 /// What zstd's tables come to beside LZ4's, at level 1 and at level 3, with a dictionary of 64 KiB.
 const ZSTD_TABLES: [(i32, usize); 2] = [(3, (462 + 90) << 10), (1, (110 + 90) << 10)];
 
@@ -75,6 +79,8 @@ pub(crate) struct Press {
     coded_values: u32,
     /// What is coded now is no measure of time.
     untimed: bool,
+    /// Nor of what coding brings: there might be a dictionary, and none was tried yet.
+    unlearned: bool,
     /// Samples are out being trained on.
     training: bool,
     trainings: u64,
@@ -98,6 +104,7 @@ impl Press {
             options,
             coded_values: 0,
             untimed: false,
+            unlearned: memory_bytes > 0,
             training: false,
             trainings: 0,
             trained_at: None,
@@ -126,18 +133,23 @@ impl Press {
             if is_usual {
                 self.tally.add(class, value.len(), None);
             }
-            shared.demoted_as(value.len(), value.len());
+            self.book(shared, key, value, value.len());
             return false;
         }
         let high = is_usual && self.search.is_next(&shared.worth());
-        let started = Instant::now();
+        let begun_ns = self.begins_timed();
         let taken = self.encode(shared, key, value, high, coded);
         if is_usual {
-            self.note_time(shared, started.elapsed().as_nanos() as u64);
+            self.note_time(shared, begun_ns);
             let coded_bytes = taken.then_some(coded.len());
             self.tally.add(class, value.len(), coded_bytes);
         }
-        shared.demoted_as(value.len(), if taken { coded.len() } else { value.len() });
+        self.book(
+            shared,
+            key,
+            value,
+            if taken { coded.len() } else { value.len() },
+        );
         self.coded_values = self.coded_values.wrapping_add(1);
         if self.coded_values % NAME_EVERY == 1 {
             self.tally.name(class, key);
@@ -169,11 +181,28 @@ impl Press {
         self.untimed = false;
     }
 
-    fn note_time(&mut self, shared: &Compress, ns: u64) {
+    fn book(&self, shared: &Compress, key: &[u8], value: &[u8], coded_bytes: usize) {
+        if !self.unlearned || !self.untimed {
+            shared.demoted_as(key.len(), value.len(), coded_bytes);
+        }
+    }
+
+    /// The processor time of this thread, where what comes now is to be timed by it.
+    fn begins_timed(&self) -> Option<u64> {
+        let is_next = self.coded_values % TIME_EVERY == 0 && !self.untimed;
+        is_next.then(thread_cpu_ns)
+    }
+
+    fn note_time(&mut self, shared: &Compress, begun_ns: Option<u64>) {
         let searched_ns = self.search.take_ns();
-        if !self.untimed {
-            timed(&shared.costs.code_ns, ns);
-            timed(&shared.costs.fast_ns, ns.saturating_sub(searched_ns));
+        let Some(begun_ns) = begun_ns else {
+            return;
+        };
+        let ns = thread_cpu_ns().saturating_sub(begun_ns);
+        timed(&shared.costs.code_ns, ns);
+        // The search is timed by the clock: where it was interrupted that tells nothing.
+        if searched_ns < ns {
+            timed(&shared.costs.fast_ns, ns - searched_ns);
         }
     }
 
@@ -366,14 +395,17 @@ impl Press {
         (self.training, self.trained_at) = (false, Some(Instant::now()));
         self.trainings += 1;
         let own = trained.class.unwrap_or_default();
+        self.unlearned = false;
         if let Some(dictionary) = trained.dictionary {
             self.youngest_id = dictionary.id();
             let class = trained.class.filter(|_| !trained.for_all);
             shared.dictionaries.install(class, dictionary);
             shared.events.trained.fetch_add(1, Ordering::Relaxed);
+            if let (None, Some(learned)) = (class, trained.learned) {
+                shared.learned(learned.share, learned.code_ns);
+            }
             // What was refused before it may be worth it now.
             self.admission.reopen();
-            shared.forget_share();
         }
         // Also where none was worth it: this kind is served as well as it can be, until it drifts.
         self.tally.trained(own);

@@ -14,6 +14,8 @@
 
 /// Coding may cost this share of what a miss is worth for the tier to start on.
 const START_ON: f64 = 0.01;
+/// From this share on it does not even stay on until there is something to judge by.
+const DEAR: f64 = 0.1;
 
 /// A promotion takes as long as coding so many items: what is promoted and what leaves hot for it are moved, coded and
 /// moved again, and the plain copy leaves less room for others. (Decode over code time alone came to one hit in four where
@@ -22,7 +24,8 @@ const PROMOTION_CODES: f64 = 8.0;
 /// The rarest.
 pub(crate) const PROMOTE_MIN: f64 = 1.0 / 64.0;
 
-/// What is taken for `Prices::move_ns` until it is measured.
+/// What is taken for `Prices::move_ns` until it is measured, and at the least: what is measured is the way down alone, not
+/// that the item is evicted from another tier later, nor what the threads' meeting at the lanes costs.
 pub(crate) const MOVE_NS: f64 = 2_000.0;
 
 /// What a request comes to in the mean.
@@ -38,7 +41,7 @@ pub(crate) struct Mix {
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(crate) struct Prices {
     pub(crate) code_ns: f64,
-    /// An item that goes down is looked at, copied and published anew, beside being coded.
+    /// What belongs to an item that goes down beside its coding: it is looked at, copied, published anew and evicted once more.
     pub(crate) move_ns: f64,
     pub(crate) decode_ns: f64,
     /// From a miss to its value's arrival.
@@ -51,8 +54,6 @@ pub(crate) struct Prices {
     pub(crate) under_way: f64,
     /// Processors there are for them; 0: not known, and waiting alone counts.
     pub(crate) processors: f64,
-    /// Of the items stored under a key that had none, the share that a read had missed before: the others nobody waited for.
-    pub(crate) asked: f64,
     /// What requests come to now.
     pub(crate) here: Mix,
 }
@@ -66,7 +67,6 @@ impl Prices {
             move_ns: MOVE_NS,
             decode_ns,
             miss_ns,
-            asked: 1.0,
             ..Prices::default()
         }
     }
@@ -80,6 +80,11 @@ impl Prices {
     /// Whether coding is so cheap that the tier starts on.
     pub(crate) fn starts_on(&self) -> bool {
         self.code_ns <= self.miss_worth_ns() * START_ON
+    }
+
+    /// Whether coding costs so much that the tier had better not be on before it is known what it brings.
+    pub(crate) fn is_dear(&self) -> bool {
+        self.code_ns > self.miss_worth_ns() * DEAR
     }
 
     /// Requests of this mix, each.

@@ -122,7 +122,8 @@ impl Scoring {
             let access = Access {
                 key,
                 bytes: ITEM_BYTES,
-                weight: 1.0,
+                counts: true,
+                found: false,
             };
             self.duel.request(&self.world, &self.prices, access);
             self.follows.set_way(self.duel.way());
@@ -203,7 +204,7 @@ fn world_of(assumed: &Assumed, prices: &Prices) -> World {
 }
 
 fn book(mix: &mut Mix, outcome: Outcome) {
-    mix.coded += f64::from(outcome.coded);
+    mix.coded += f64::from(outcome.coded + outcome.once);
     match outcome.found {
         Found::Hot => {}
         Found::Compressed => mix.decoded += 1.0,

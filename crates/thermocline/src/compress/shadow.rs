@@ -4,10 +4,14 @@
 //! those of the real tiers with one fixed probation of 10 %. What it tells of a request is where it would
 //! have been found and how many items would have been coded meanwhile.
 //!
-//! Must hold: resident bytes fit the capacity after every request; ghosts are at most one and a half for each item that
+//! What lies coded is kept as its plain bytes, and takes the share of them that the world tells at the moment: a
+//! dictionary that comes into force makes room at once, as in the cache, which codes anew what it holds.
+//!
+//! Must hold: resident bytes fit the capacity after every insertion; ghosts are at most one and a half for each item that
 //! would fit uncompressed.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem::size_of;
 
 /// Probation's share of either level.
 const PROBATION_SHARE: f64 = 0.10;
@@ -15,6 +19,8 @@ const PROBATION_SHARE: f64 = 0.10;
 const EPOCHS_PER_CAPACITY: u64 = 4;
 /// Ghosts for each item that would fit uncompressed, as the engine keeps them.
 const GHOSTS_PER_ITEM: f64 = 1.5;
+/// While hot holds so many times its share it shrinks to it: that is done once, whatever requests come to later.
+const SHRINKS_FROM: u64 = 2;
 
 /// What becomes of items that hot evicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +57,18 @@ pub(crate) struct Outcome {
     pub(crate) found: Found,
     /// Items coded to make room.
     pub(crate) coded: u32,
+    /// Items coded beyond that while hot shrinks to its share: once, and for no request.
+    pub(crate) once: u32,
+}
+
+impl Outcome {
+    fn found(found: Found) -> Outcome {
+        Outcome {
+            found,
+            coded: 0,
+            once: 0,
+        }
+    }
 }
 
 const HOT_PROBATION: usize = 0;
@@ -60,34 +78,37 @@ const CODED_MAIN: usize = 3;
 
 #[derive(Clone, Copy)]
 struct Node {
-    queue: usize,
-    /// The turn it was queued at: older entries of the queues under its key are stale.
-    turn: u64,
+    /// Uncoded.
     bytes: u32,
+    /// The turn it was queued at: older entries of the queues under its key are stale. Wraps: one that is stale by four
+    /// thousand million turns is long out of the queue.
+    turn: u32,
+    queue: u8,
     hits: u8,
 }
 
 #[derive(Clone, Copy)]
 struct Ghost {
-    epoch: u64,
-    turn: u64,
+    epoch: u32,
+    turn: u32,
 }
 
 pub(crate) struct Shadow {
     way: Way,
     capacity_bytes: u64,
     nodes: HashMap<u32, Node>,
-    queues: [VecDeque<(u32, u64)>; 4],
+    queues: [VecDeque<(u32, u32)>; 4],
+    /// Uncoded.
     bytes: [u64; 4],
     ghosts: HashMap<u32, Ghost>,
-    ghost_queue: VecDeque<(u32, u64)>,
-    turn: u64,
+    ghost_queue: VecDeque<(u32, u32)>,
+    turn: u32,
     /// Running mean of what is inserted.
     mean_bytes: f64,
     /// Bytes ever put into the main queue that counts, and the epoch they make.
     main_in: u64,
     /// Epoch of the item main lost last.
-    main_oldest: u64,
+    main_oldest: u32,
     random: u64,
     /// It had to let something go that its way would have kept.
     full: bool,
@@ -131,23 +152,31 @@ impl Shadow {
         self.capacity_bytes = bytes.max(1);
     }
 
+    /// Keys it has not seen yet are sampled from now on: until it is full again it tells nothing.
+    pub(crate) fn is_to_fill(&mut self) {
+        self.full = false;
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let entry = size_of::<(u32, u32)>();
+        let queued: usize = self.queues.iter().map(VecDeque::capacity).sum();
+        let tables = table_bytes::<(u32, Node)>(self.nodes.capacity())
+            + table_bytes::<(u32, Ghost)>(self.ghosts.capacity());
+        ((queued + self.ghost_queue.capacity()) * entry + tables) as u64
+    }
+
     /// One access; a key that is nowhere is inserted.
     pub(crate) fn request(&mut self, world: &World, key: u32, bytes: u32) -> Outcome {
         let found = match self.nodes.get_mut(&key) {
-            Some(node) if node.queue <= HOT_MAIN => {
+            Some(node) if usize::from(node.queue) <= HOT_MAIN => {
                 node.hits = (node.hits + 1).min(3);
-                return Outcome {
-                    found: Found::Hot,
-                    coded: 0,
-                };
+                return Outcome::found(Found::Hot);
             }
             Some(node) => {
                 node.hits = 1;
                 if !self.wins(world.promote) {
-                    return Outcome {
-                        found: Found::Compressed,
-                        coded: 0,
-                    };
+                    return Outcome::found(Found::Compressed);
                 }
                 self.take(key);
                 Found::Compressed
@@ -155,7 +184,7 @@ impl Shadow {
             None => Found::Nowhere,
         };
         if u64::from(bytes) > self.capacity_bytes {
-            return Outcome { found, coded: 0 };
+            return Outcome::found(found);
         }
         self.mean_bytes = match self.mean_bytes {
             0.0 => f64::from(bytes),
@@ -166,9 +195,9 @@ impl Shadow {
             _ if self.comes_back_soon(key) || self.is_cold() => HOT_MAIN,
             _ => HOT_PROBATION,
         };
-        let coded = self.make_room(world, u64::from(bytes));
+        let (coded, once) = self.make_room(world, u64::from(bytes));
         self.put(queue, key, bytes, 0);
-        Outcome { found, coded }
+        Outcome { found, coded, once }
     }
 
     /// Nothing was evicted yet: main fills first.
@@ -187,26 +216,35 @@ impl Shadow {
         now.saturating_sub(ghost.epoch) < now.saturating_sub(self.main_oldest).max(1)
     }
 
-    fn epoch(&self) -> u64 {
-        self.main_in * EPOCHS_PER_CAPACITY / self.capacity_bytes
+    fn epoch(&self) -> u32 {
+        (self.main_in * EPOCHS_PER_CAPACITY / self.capacity_bytes) as u32
     }
 
-    fn make_room(&mut self, world: &World, bytes: u64) -> u32 {
+    /// Items coded for it, and beyond that once.
+    fn make_room(&mut self, world: &World, bytes: u64) -> (u32, u32) {
         let on = self.way != Way::Off;
         let hot_max = match on {
             true => (world.hot_share * self.capacity_bytes as f64) as u64,
             false => self.capacity_bytes,
         };
+        let shrinks = on && self.hot_bytes() > SHRINKS_FROM * hot_max.max(bytes);
         let mut coded = 0;
-        while self.total() + bytes > self.capacity_bytes && !self.nodes.is_empty() {
-            let hot = self.bytes[HOT_PROBATION] + self.bytes[HOT_MAIN];
-            let compressed = self.bytes[CODED_PROBATION] + self.bytes[CODED_MAIN];
-            if hot + bytes > hot_max && hot > 0 || compressed == 0 {
-                coded += self.drain_hot(world, hot_max);
+        while self.total(world) + bytes > self.capacity_bytes && !self.nodes.is_empty() {
+            let hot = self.hot_bytes();
+            if hot + bytes > hot_max && hot > 0 || self.coded_bytes() == 0 {
+                coded += self.drain_hot(hot_max);
             } else {
                 self.drain_coded();
             }
         }
+        self.forget_ghosts();
+        match shrinks {
+            true => (coded.min(1), coded.saturating_sub(1)),
+            false => (coded, 0),
+        }
+    }
+
+    fn forget_ghosts(&mut self) {
         let items = self.capacity_bytes as f64 / self.mean_bytes.max(1.0);
         let ghosts_max = (GHOSTS_PER_ITEM * items) as usize + 8;
         while self.ghost_queue.len() > ghosts_max {
@@ -221,14 +259,22 @@ impl Shadow {
                 self.ghosts.remove(&key);
             }
         }
-        coded
     }
 
-    fn total(&self) -> u64 {
-        self.bytes.iter().sum()
+    fn hot_bytes(&self) -> u64 {
+        self.bytes[HOT_PROBATION] + self.bytes[HOT_MAIN]
     }
 
-    fn drain_hot(&mut self, world: &World, hot_max: u64) -> u32 {
+    /// Plain bytes of what lies coded.
+    fn coded_bytes(&self) -> u64 {
+        self.bytes[CODED_PROBATION] + self.bytes[CODED_MAIN]
+    }
+
+    fn total(&self, world: &World) -> u64 {
+        self.hot_bytes() + (self.coded_bytes() as f64 * world.coded_share).ceil() as u64
+    }
+
+    fn drain_hot(&mut self, hot_max: u64) -> u32 {
         let share = (PROBATION_SHARE * hot_max as f64) as u64;
         let from_probation = self.bytes[HOT_PROBATION] > share || self.bytes[HOT_MAIN] == 0;
         let queue = if from_probation {
@@ -242,28 +288,26 @@ impl Shadow {
         match (queue, node.hits) {
             (HOT_PROBATION, 2..) => self.put(HOT_MAIN, key, node.bytes, 0),
             (HOT_MAIN, 1..) => self.put(HOT_MAIN, key, node.bytes, node.hits - 1),
-            (_, hits) => return self.leave_hot(world, key, node.bytes, queue == HOT_MAIN, hits),
+            (_, hits) => return self.leave_hot(key, node.bytes, queue == HOT_MAIN, hits),
         }
         0
     }
 
-    fn leave_hot(&mut self, world: &World, key: u32, bytes: u32, main: bool, hits: u8) -> u32 {
+    fn leave_hot(&mut self, key: u32, bytes: u32, main: bool, hits: u8) -> u32 {
         let proven = main || hits > 0;
         if self.way == Way::Off || self.way == Way::Filtered && !proven {
             self.full |= self.way == Way::Off;
             self.bury(key, main);
             return 0;
         }
-        let coded = (f64::from(bytes) * world.coded_share).ceil() as u32;
         let queue = if proven { CODED_MAIN } else { CODED_PROBATION };
-        self.put(queue, key, coded.max(1), 0);
+        self.put(queue, key, bytes, 0);
         1
     }
 
     fn drain_coded(&mut self) {
         self.full = true;
-        let coded = self.bytes[CODED_PROBATION] + self.bytes[CODED_MAIN];
-        let share = (PROBATION_SHARE * coded as f64) as u64;
+        let share = (PROBATION_SHARE * self.coded_bytes() as f64) as u64;
         let from_probation = self.bytes[CODED_PROBATION] > share || self.bytes[CODED_MAIN] == 0;
         let queue = if from_probation {
             CODED_PROBATION
@@ -283,24 +327,24 @@ impl Shadow {
         let (epoch, turn) = (self.epoch(), self.turn);
         if from_main {
             // Everything main holds went through it within a capacity's worth of bytes.
-            self.main_oldest = epoch.saturating_sub(EPOCHS_PER_CAPACITY);
+            self.main_oldest = epoch.saturating_sub(EPOCHS_PER_CAPACITY as u32);
         }
-        self.turn += 1;
+        self.turn = self.turn.wrapping_add(1);
         self.ghosts.insert(key, Ghost { epoch, turn });
         self.ghost_queue.push_back((key, turn));
     }
 
     fn put(&mut self, queue: usize, key: u32, bytes: u32, hits: u8) {
-        self.turn += 1;
+        self.turn = self.turn.wrapping_add(1);
         let turn = self.turn;
         let node = Node {
-            queue,
-            turn,
             bytes,
+            turn,
+            queue: queue as u8,
             hits,
         };
         if let Some(old) = self.nodes.insert(key, node) {
-            self.bytes[old.queue] -= u64::from(old.bytes);
+            self.bytes[usize::from(old.queue)] -= u64::from(old.bytes);
         }
         self.queues[queue].push_back((key, turn));
         self.sweep(queue);
@@ -325,7 +369,7 @@ impl Shadow {
 
     fn take(&mut self, key: u32) {
         if let Some(node) = self.nodes.remove(&key) {
-            self.bytes[node.queue] -= u64::from(node.bytes);
+            self.bytes[usize::from(node.queue)] -= u64::from(node.bytes);
         }
     }
 
@@ -350,6 +394,11 @@ impl Shadow {
     }
 }
 
+/// What a hash table of so many places takes: seven of eight may be filled, and each has a byte beside it.
+fn table_bytes<T>(places: usize) -> usize {
+    places * 8 / 7 * (size_of::<T>() + 1)
+}
+
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
@@ -367,7 +416,7 @@ mod tests {
             let outcome = shadow.request(&WORLD, key, 100);
             misses += u32::from(outcome.found == Found::Nowhere);
             coded += outcome.coded;
-            assert!(shadow.total() <= capacity);
+            assert!(shadow.total(&WORLD) <= capacity);
             assert!(shadow.ghosts.len() <= shadow.ghost_queue.len());
         }
         (misses, coded)
@@ -403,6 +452,53 @@ mod tests {
         let (on, coded) = misses(Way::On, 100_000, loops(keys, 30));
         assert!(on * 4 < off, "{on} on, {off} off");
         assert!(coded > 0);
+    }
+
+    /// A cache that was filled before there was a dictionary codes what it holds anew; its shadow must not go on believing
+    /// that it is as full as before.
+    #[test]
+    fn what_lies_coded_takes_the_share_of_now() {
+        let poor = World {
+            coded_share: 0.95,
+            ..WORLD
+        };
+        let mut shadow = Shadow::new(Way::On, 100_000, 7);
+        let mut missed = |world: &World, times: u32| {
+            let keys = loops(2000, times);
+            let found = keys.map(|key| shadow.request(world, key, 100).found);
+            found.filter(|&found| found == Found::Nowhere).count()
+        };
+        assert!(missed(&poor, 10) > 10_000);
+        missed(&WORLD, 1);
+        assert_eq!(missed(&WORLD, 10), 0);
+    }
+
+    /// From hot alone to nearly all coded: twenty codings make room for one item there, and that is no price of requests.
+    #[test]
+    fn shrinking_hot_to_its_share_is_no_cost_of_requests() {
+        let poor = World {
+            coded_share: 0.95,
+            ..WORLD
+        };
+        let mut shadow = Shadow::new(Way::On, 100_000, 7);
+        let all: u32 = loops(2000, 3)
+            .map(|key| shadow.request(&poor, key, 100).coded)
+            .sum();
+        assert!((4000..=7000).contains(&all), "{all}");
+        assert!(shadow.hot_bytes() <= 10_000, "{}", shadow.hot_bytes());
+    }
+
+    #[test]
+    fn it_takes_under_two_hundred_bytes_an_item() {
+        let mut shadow = Shadow::new(Way::On, 100_000, 7);
+        loops(5000, 4).for_each(|key| {
+            shadow.request(&WORLD, key, 100);
+        });
+        assert!(
+            shadow.memory_bytes() < 200 * 1000,
+            "{}",
+            shadow.memory_bytes()
+        );
     }
 
     #[test]

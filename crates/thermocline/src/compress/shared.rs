@@ -11,6 +11,7 @@ use super::search::Worth;
 use super::shadow::Way;
 use super::spent::{Spent, Totals};
 use crate::codec::{CodedHead, Decoder};
+use crate::mem::thread_cpu_ns;
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -20,7 +21,13 @@ const TIME_EVERY: u64 = 64;
 /// Of the items evicted while auto is off, one in so many is coded to see.
 const PROBE_EVERY: u32 = 64;
 /// Auto has been off for so long: what is set aside for dictionaries is given back.
-const REST_MS: u64 = 2_000;
+const REST_MS: u64 = 1_000;
+/// Bytes of an item beside key and value, in either tier.
+const HEAD_BYTES: usize = 12;
+/// So many times what codings and moves take does all that belongs to them come to: an item's eviction from the
+/// other tier, promotions, threads that meet at the lanes, caches emptied of all else. (Processor time of a whole process,
+/// off against on: 4 to 12 us an item coded, where a demotion took 3 to 5.)
+const BESIDE: f64 = 2.0;
 /// Of the demotions one in so many is timed.
 const TIME_DEMOTIONS: u64 = 16;
 /// What is taken for granted until it is measured, nanoseconds.
@@ -253,12 +260,19 @@ impl Compress {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// What was measured says nothing of values coded from now on.
-    pub(crate) fn forget_share(&self) {
-        self.coded_share.store(0, Ordering::Relaxed);
+    /// A new dictionary makes this of values it has not seen: what was measured before says nothing of those to come.
+    /// `code_ns`: what coding one took; it counts where none has been demoted yet.
+    pub(crate) fn learned(&self, share: f64, code_ns: f64) {
+        let share = (share * 65_536.0).max(1.0) as u32;
+        self.coded_share.store(share, Ordering::Relaxed);
+        let ns = code_ns as u64;
+        let _ = self
+            .costs
+            .fast_ns
+            .compare_exchange(0, ns, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Mean coded over plain bytes of what was coded lately, 1 where values are refused; 0: not known.
+    /// Mean coded over plain bytes of the items that were coded lately, 1 where values are refused; 0: not known.
     pub(crate) fn coded_share(&self) -> f64 {
         f64::from(self.coded_share.load(Ordering::Relaxed)) / 65_536.0
     }
@@ -346,17 +360,19 @@ impl Compress {
     /// Runs `demote`, which takes an item a tier down, and times it now and then.
     pub(crate) fn demoting<T>(&self, demote: impl FnOnce() -> T) -> T {
         let count = self.events.demoted.load(Ordering::Relaxed);
-        let started = (count % TIME_DEMOTIONS == 0).then(Instant::now);
+        let begun_ns = (count % TIME_DEMOTIONS == 0).then(thread_cpu_ns);
         let done = demote();
-        if let Some(started) = started {
-            timed(&self.costs.demote_ns, started.elapsed().as_nanos() as u64);
+        if let Some(begun_ns) = begun_ns {
+            let ns = thread_cpu_ns().saturating_sub(begun_ns);
+            timed(&self.costs.demote_ns, ns);
         }
         done
     }
 
-    /// Books what one demoted value came to.
-    pub(crate) fn demoted_as(&self, plain_bytes: usize, coded_bytes: usize) {
-        let share = ((coded_bytes << 16) / plain_bytes.max(1)) as u32;
+    /// Books what the value of one demoted item came to.
+    pub(crate) fn demoted_as(&self, key_bytes: usize, plain_bytes: usize, coded_bytes: usize) {
+        let head = HEAD_BYTES + key_bytes;
+        let share = (((head + coded_bytes) << 16) / (head + plain_bytes)) as u32;
         let old = self.coded_share.load(Ordering::Relaxed);
         let new = match old {
             0 => share,
@@ -406,16 +422,17 @@ impl Compress {
             ns => ns as f64,
         };
         let costs = &self.costs;
+        let code_ns = or(&costs.fast_ns, CODE_NS);
+        let moved_ns = match load(&costs.demote_ns) {
+            0 => MOVE_NS,
+            ns => (ns as f64 - load(&costs.code_ns) as f64).clamp(MOVE_NS, MOVE_NS * 4.0),
+        };
         let times = Prices {
-            code_ns: or(&costs.fast_ns, CODE_NS),
-            move_ns: match load(&costs.demote_ns) {
-                0 => MOVE_NS,
-                ns => (ns as f64 - load(&costs.code_ns) as f64).clamp(MOVE_NS / 4.0, MOVE_NS * 4.0),
-            },
+            code_ns,
+            move_ns: BESIDE * (code_ns + moved_ns) - code_ns,
             decode_ns: or(&costs.decode_ns, DECODE_NS),
             miss_ns: or(&costs.miss_ns, MISS_NS),
             miss_cpu_ns: load(&costs.miss_cpu_ns) as f64,
-            asked: 1.0,
             ..Prices::default()
         };
         let mut spent = lock(&self.spent);

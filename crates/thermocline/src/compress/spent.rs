@@ -10,6 +10,8 @@ const HALVED_AT_NS: f64 = 2e9;
 /// Fewer requests, or a shorter time, tell nothing.
 const REQUESTS_FROM: f64 = 1_000.0;
 const TIME_FROM_NS: f64 = 2e8;
+/// A cache that codes more items than so many for each read is being filled: what processors do is not for requests.
+const FILLS_FROM: f64 = 1.0;
 const PAUSE_NS: u64 = 250_000_000;
 /// A miss ends in an insertion, which is not timed with it.
 const INSERT_NS: f64 = 1_000.0;
@@ -24,7 +26,6 @@ pub(crate) struct Totals {
     pub(crate) idle_ns: Option<u64>,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    pub(crate) inserts: u64,
     pub(crate) coded: u64,
     pub(crate) decoded: u64,
     /// Threads waited so long for room that others made.
@@ -39,7 +40,6 @@ struct Lately {
     idle_ns: f64,
     hits: f64,
     misses: f64,
-    inserts: f64,
     coded: f64,
     decoded: f64,
     waited_ns: f64,
@@ -75,6 +75,10 @@ impl Spent {
             return;
         };
         let since = |of: fn(&Totals) -> u64| of(&now).saturating_sub(of(&last)) as f64;
+        let reads = since(|t| t.hits) + since(|t| t.misses);
+        if since(|t| t.coded) > FILLS_FROM * reads {
+            return;
+        }
         let wall_ns = since(|t| t.wall_ns);
         let cpu_ns = since(|t| t.cpu_ns);
         let idle_ns = match (now.idle_ns, last.idle_ns) {
@@ -88,7 +92,6 @@ impl Spent {
             (&mut lately.idle_ns, idle_ns),
             (&mut lately.hits, since(|t| t.hits)),
             (&mut lately.misses, since(|t| t.misses)),
-            (&mut lately.inserts, since(|t| t.inserts)),
             (&mut lately.coded, since(|t| t.coded)),
             (&mut lately.decoded, since(|t| t.decoded)),
             (&mut lately.waited_ns, since(|t| t.waited_ns)),
@@ -100,11 +103,8 @@ impl Spent {
     }
 
     /// These prices, with what is known of processors. `miss_cpu_ns`: 0 where it was not measured.
-    pub(crate) fn price(&self, mut times: Prices) -> Prices {
+    pub(crate) fn price(&self, times: Prices) -> Prices {
         let lately = &self.lately;
-        if lately.inserts >= REQUESTS_FROM {
-            times.asked = (lately.misses / lately.inserts).min(1.0);
-        }
         let requests = lately.hits + lately.misses;
         if requests < REQUESTS_FROM || lately.wall_ns < TIME_FROM_NS || lately.cpu_ns < 1.0 {
             return times;
@@ -149,7 +149,6 @@ mod tests {
         request_ns: 0.0,
         under_way: 0.0,
         processors: 0.0,
-        asked: 1.0,
         here: Mix {
             missed: 0.0,
             decoded: 0.0,
@@ -165,7 +164,6 @@ mod tests {
             idle_ns: None,
             hits: at * 40_000,
             misses: at * 40_000,
-            inserts: at * 50_000,
             coded: 0,
             decoded: 0,
             waited_ns: 0,
@@ -193,7 +191,7 @@ mod tests {
         // 7.5 us a request, of which half a miss of 11.
         assert!((prices.request_ns - 2_000.0).abs() < 1.0, "{prices:?}");
         assert!((prices.under_way - 4.16).abs() < 0.1, "{prices:?}");
-        assert_eq!((prices.processors, prices.asked), (2.0, 0.8));
+        assert_eq!(prices.processors, 2.0);
         let untimed = seen(None, 0.0);
         assert!((untimed.miss_cpu_ns - 5_000.0).abs() < 1.0, "{untimed:?}");
     }
@@ -213,27 +211,21 @@ mod tests {
         spent.look(Totals {
             hits: 10,
             misses: 10,
-            inserts: 10,
             ..second(1)
         });
         assert_eq!(spent.price(TIMES), TIMES);
     }
 
-    /// A cache that is being filled tells nothing of what requests cost; only that nobody asked for what it stores.
+    /// What goes on while a cache is filled is no price of requests.
     #[test]
-    fn what_is_only_written_nobody_waited_for() {
+    fn a_cache_that_is_filled_tells_nothing() {
         let mut spent = Spent::new(2);
-        for at in 0..2 {
+        for at in 0..6 {
             spent.look(Totals {
-                hits: 0,
-                misses: 0,
+                coded: at * 200_000,
                 ..second(at)
             });
         }
-        let expected = Prices {
-            asked: 0.0,
-            ..TIMES
-        };
-        assert_eq!(spent.price(TIMES), expected);
+        assert_eq!(spent.price(TIMES), TIMES);
     }
 }

@@ -30,11 +30,20 @@ const ITEM_BYTES: usize = 40;
 pub(crate) struct Trained {
     pub(crate) class: Option<Class>,
     pub(crate) dictionary: Option<Dictionary>,
+    /// What becomes of unseen values with it.
+    pub(crate) learned: Option<Learned>,
     /// It is to serve all kinds without one of their own.
     pub(crate) for_all: bool,
     /// Kinds that need none of their own after this: those of which hardly a value became shorter, and the one that most
     /// samples were of.
     pub(crate) settled: Vec<Class>,
+}
+
+/// What a dictionary makes of items: coded over plain bytes, and nanoseconds to code one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Learned {
+    pub(crate) share: f64,
+    pub(crate) code_ns: f64,
 }
 
 /// What a dictionary and a method make of values: bytes, and nanoseconds a value.
@@ -60,6 +69,7 @@ impl Trained {
         let mut trained = Trained {
             class: samples.class,
             dictionary: None,
+            learned: None,
             for_all: room.is_some_and(|room| room.for_all),
             settled: Vec::new(),
         };
@@ -71,8 +81,22 @@ impl Trained {
         if samples.class.is_none() {
             trained.settled = settled(&best, &samples);
         }
-        trained.dictionary = with_codec(best, &samples, room, shared);
+        if let Some((dictionary, judged)) = with_codec(best, &samples, room, shared) {
+            trained.dictionary = Some(dictionary);
+            trained.learned = Some(learned(judged, &samples));
+        }
         trained
+    }
+}
+
+fn learned(judged: Judged, samples: &Samples) -> Learned {
+    let (count, _) = samples.split();
+    let unseen = &samples.lengths[count..];
+    let heads = unseen.len() * ITEM_BYTES;
+    let plain = unseen.iter().sum::<usize>() + heads;
+    Learned {
+        share: (judged.bytes + heads) as f64 / plain.max(1) as f64,
+        code_ns: judged.code_ns,
     }
 }
 
@@ -127,7 +151,7 @@ fn with_codec(
     samples: &Samples,
     room: Room,
     shared: &Compress,
-) -> Option<Dictionary> {
+) -> Option<(Dictionary, Judged)> {
     let class = samples.class.unwrap_or_default();
     let old = shared
         .dictionaries
@@ -138,10 +162,10 @@ fn with_codec(
             true => Method::Zstd(zstd.zstd_level().unwrap_or(1)),
             false => zstd.method(bytes, false),
         });
-        return is_better(now, before).then_some(zstd);
+        return is_better(now, before).then_some((zstd, now));
     }
     let now = judge(&plain, samples, |_| Method::Lz4Fast);
-    is_better(now, before).then_some(plain)
+    is_better(now, before).then_some((plain, now))
 }
 
 fn is_better(now: Judged, before: Judged) -> bool {

@@ -532,7 +532,7 @@ impl Drain {
             for entry in std::mem::take(&mut drain.entries) {
                 if entry.what == What::Item {
                     with_bytes(store, entry.place, |key, value| {
-                        press.code(&store.compress, key, value, &mut coded);
+                        press.probe(&store.compress, key, value, &mut coded);
                     });
                 }
             }

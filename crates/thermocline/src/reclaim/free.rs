@@ -114,19 +114,22 @@ impl Reclaim {
         books.probation.push_back(id);
     }
 
-    /// Charges what the duel's shadows have grown by, or asks for the budget to do so. They grow while the
+    /// Charges what the duels' shadows have grown by, or asks for the budget to do so. They grow while the
     /// cache fills, by some hundred KiB in all, so what is charged late is little.
     pub(crate) fn charge_shadows(&self, store: &Store) {
         let Ok(_fitting) = self.fitting.try_lock() else {
             return;
         };
         let (have, charged) = (
-            store.policy.steering().bytes(),
+            store.policy.steering().bytes() + store.compress.control.memory_bytes(),
             self.shadows_charged.load(Ordering::Relaxed),
         );
         let more = have.saturating_sub(charged);
         let paid = more == 0 || store.budget.try_charge(more);
-        if more > 0 && paid {
+        if have < charged {
+            store.budget.uncharge(charged - have);
+        }
+        if paid {
             self.shadows_charged.store(have, Ordering::Relaxed);
         }
         self.want(store, &self.shadows_want, if paid { 0 } else { more });

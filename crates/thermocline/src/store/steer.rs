@@ -61,6 +61,7 @@ impl Store {
     /// A read found nothing under this key.
     #[inline]
     pub(crate) fn missed(&self, pin: &Pin, hash: u64) {
+        self.compress.control.missed(hash);
         if self.compress.times(hash) {
             self.compress.missed(hash, self.reads(pin));
         }
