@@ -115,9 +115,9 @@ pub(crate) struct Scores {
 impl Control {
     pub(crate) fn new(mode: CompressMode) -> Control {
         let way = match mode {
-            CompressMode::Off => Way::Off,
-            // Auto begins by the prices taken for granted: a miss costs a millisecond.
-            CompressMode::On | CompressMode::Auto => Way::On,
+            // Auto begins off: until somebody waits for what is not there, nothing is to be gained.
+            CompressMode::Off | CompressMode::Auto => Way::Off,
+            CompressMode::On => Way::On,
         };
         Control {
             mode: AtomicU32::new(mode.number()),
@@ -133,7 +133,7 @@ impl Control {
         CompressMode::of_number(self.mode.load(Ordering::Relaxed))
     }
 
-    /// Asks for another mode. On and off hold at once; auto begins on, with a duel of its own.
+    /// Asks for another mode. On and off hold at once; auto begins with what there is, and a duel of its own.
     pub(crate) fn set_mode(&self, mode: CompressMode) {
         let mut duel = crate::sync::lock(&self.duel);
         if mode == self.mode() {
@@ -145,7 +145,8 @@ impl Control {
         self.memory_bytes.store(0, Ordering::Relaxed);
         let way = match mode {
             CompressMode::Off => Way::Off,
-            CompressMode::On | CompressMode::Auto => Way::On,
+            CompressMode::On => Way::On,
+            CompressMode::Auto => self.way(),
         };
         self.way.store(way as u32, Ordering::Relaxed);
         self.mode.store(mode.number(), Ordering::Relaxed);
@@ -247,7 +248,7 @@ impl Control {
         let sampled = sampling(facts.capacity_bytes, items, before);
         let capacity = facts.capacity_bytes >> sampled;
         let running = slot.get_or_insert_with(|| Running {
-            duel: Duel::new(capacity, &prices, now_ms),
+            duel: Duel::new(capacity, self.way(), now_ms),
             world,
             prices,
             sampled,
@@ -268,20 +269,19 @@ impl Control {
         running.duel.set_period(items / (1u64 << sampled) as f64);
         let correction = running.counted.look(facts.reads, sampled);
         running.duel.set_correction(correction);
-        running.duel.look(&prices);
         self.memory_bytes
             .store(running.duel.memory_bytes(), Ordering::Relaxed);
         let way = running.duel.way();
         self.way.store(way as u32, Ordering::Relaxed);
         let since = match self.off_since.load(Ordering::Relaxed) {
-            _ if way != Way::Off || running.duel.is_hopeless() => 0,
+            _ if way != Way::Off || running.duel.is_hopeless() || !running.duel.is_judged() => 0,
             0 => now_ms + 1,
             since => since,
         };
         self.off_since.store(since, Ordering::Relaxed);
     }
 
-    /// Since when the duel has had it off though what is demoted shrinks, milliseconds; None: it is on, or not decided here.
+    /// Since when the duel has had it off though what is demoted shrinks, milliseconds; None: it is on, or nothing was judged yet.
     pub(crate) fn off_since_ms(&self) -> Option<u64> {
         self.off_since.load(Ordering::Relaxed).checked_sub(1)
     }
@@ -359,6 +359,7 @@ mod tests {
         for (mode, way) in [
             (CompressMode::Off, Way::Off),
             (CompressMode::On, Way::On),
+            (CompressMode::On, Way::On),
             (CompressMode::Auto, Way::On),
         ] {
             control.set_mode(mode);
@@ -371,7 +372,8 @@ mod tests {
 
     #[test]
     fn cheap_misses_of_what_does_not_compress_turn_it_off() {
-        let control = Control::new(CompressMode::Auto);
+        let control = Control::new(CompressMode::On);
+        control.set_mode(CompressMode::Auto);
         assert_eq!(control.way(), Way::On);
         let facts = Facts {
             coded_share: 1.0,
@@ -437,13 +439,15 @@ mod tests {
         };
         let keys = 671_000u64;
         control.look(&facts(0, 500.0), 1);
+        assert_eq!(control.off_since_ms(), None, "nothing to judge by");
         for n in 0..keys {
             control.sees(hash(n), 500, Came::Stored);
             if n % 50_000 == 0 {
                 control.look(&facts(0, 500.0 + (n % 3) as f64 * 20.0), n / 100);
             }
         }
-        assert_eq!(control.way(), Way::Off, "a coding costs 4 % of a miss");
+        assert_eq!(control.way(), Way::Off, "nobody has asked for anything");
+        assert!(control.off_since_ms().is_some());
         let mut state = 7u64;
         for n in 0..keys {
             state = state

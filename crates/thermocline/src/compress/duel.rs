@@ -1,7 +1,7 @@
 //! Whether to compress: three ways run in miniature on sampled keys, and the cheapest leads.
 //!
 //! ```text
-//! start: coding costs at most 1 % of what a miss is worth -> On, else Off; so until there is something to judge by
+//! start: as it was asked for before; a new cache: off, for what lies coded when it goes off is lost, and read again
 //! each period: what became of each way's requests, the older the less, at the prices of now; a way that is cheaper by 2 %
 //!              (off: by nothing), and by more than chance may have made of it, takes over and holds for 4 periods,
 //!              twice as many each time it changes again soon (at most 64)
@@ -75,8 +75,9 @@ pub(crate) struct Duel {
 }
 
 impl Duel {
-    /// Shadows of `capacity_bytes` each, the cache's share of the sampled keys.
-    pub(crate) fn new(capacity_bytes: u64, prices: &Prices, seed: u64) -> Duel {
+    /// Shadows of `capacity_bytes` each, the cache's share of the sampled keys. `begins`: what leads until there is something to
+    /// judge by.
+    pub(crate) fn new(capacity_bytes: u64, begins: Way, seed: u64) -> Duel {
         let shadow = |way, salt| Shadow::new(way, capacity_bytes, seed ^ salt);
         Duel {
             shadows: [
@@ -89,7 +90,7 @@ impl Duel {
             correction: 1.0,
             requests: 0,
             costs: [0.0; 3],
-            current: usize::from(prices.starts_on()),
+            current: begins as usize,
             held: 0,
             hold: HOLD_PERIODS,
             period: PERIOD_MIN,
@@ -152,19 +153,6 @@ impl Duel {
     /// How long the next period is: `items` is what a shadow holds uncompressed.
     pub(crate) fn set_period(&mut self, items: f64) {
         self.period = ((PERIOD * items) as u64).max(PERIOD_MIN);
-    }
-
-    /// Prices have changed: until something was judged, the start follows them. Where it began on it goes off for that only
-    /// if it costs much: what lies coded by then would be lost.
-    pub(crate) fn look(&mut self, prices: &Prices) {
-        if self.switches > 0 || self.is_judged() {
-            return;
-        }
-        if prices.starts_on() {
-            self.current = Way::On as usize;
-        } else if prices.is_dear() {
-            self.current = Way::Off as usize;
-        }
     }
 
     /// One access.
@@ -241,7 +229,7 @@ impl Duel {
     }
 
     /// Whether the way that leads has shown what it can keep.
-    fn is_judged(&self) -> bool {
+    pub(crate) fn is_judged(&self) -> bool {
         self.shadows[self.current].is_full() || self.periods > FILLS_PERIODS
     }
 
@@ -311,15 +299,9 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_by_the_price_of_a_miss() {
-        assert_eq!(Duel::new(1000, &prices(1e3, 200.0, 1e6), 1).way(), Way::On);
-        assert_eq!(Duel::new(1000, &prices(1e3, 200.0, 1e4), 1).way(), Way::Off);
-    }
-
-    #[test]
     fn where_it_pays_it_goes_on_and_stays() {
         let prices = prices(1e3, 200.0, 3e4);
-        let mut duel = Duel::new(100_000, &prices, 3);
+        let mut duel = Duel::new(100_000, Way::Off, 3);
         assert_eq!(duel.way(), Way::Off);
         run(&mut duel, &prices, skewed(200_000, 20_000.0, 5), &WORLD);
         assert_ne!(duel.way(), Way::Off);
@@ -333,7 +315,7 @@ mod tests {
             ..WORLD
         };
         let prices = prices(5e3, 1.5e3, 1e4);
-        let mut duel = Duel::new(100_000, &prices, 3);
+        let mut duel = Duel::new(100_000, Way::Off, 3);
         duel.current = 1;
         run(&mut duel, &prices, skewed(200_000, 20_000.0, 5), &world);
         assert_eq!(duel.way(), Way::Off);
@@ -343,7 +325,7 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_does_not_count() {
         let prices = prices(1e4, 200.0, 3e4);
-        let mut duel = Duel::new(100_000, &prices, 3);
+        let mut duel = Duel::new(100_000, Way::Off, 3);
         (duel.current, duel.switches) = (1, 1);
         duel.set_period(1000.0);
         (0..200_000).for_each(|key| duel.request(&WORLD, &prices, access(key, false)));
@@ -352,28 +334,11 @@ mod tests {
         assert_eq!(duel.way(), Way::Off);
     }
 
-    /// The first measured miss may tell that the start was wrong.
-    #[test]
-    fn until_something_was_judged_the_start_follows_the_prices() {
-        let (dear, cheap) = (prices(1e3, 200.0, 1e6), prices(1e3, 200.0, 4e3));
-        let mut duel = Duel::new(100_000, &dear, 3);
-        duel.look(&prices(1e3, 200.0, 2e4));
-        assert_eq!(duel.way(), Way::On, "what lies coded would be lost");
-        duel.look(&cheap);
-        assert_eq!(duel.way(), Way::Off);
-        duel.look(&dear);
-        assert_eq!(duel.way(), Way::On);
-        run(&mut duel, &dear, skewed(100_000, 20_000.0, 5), &WORLD);
-        duel.look(&cheap);
-        assert_eq!(duel.way(), Way::On, "it has been judged");
-        assert_eq!(duel.switches(), 0);
-    }
-
     /// Two loads that want different things, in turn: it follows, and does not flutter.
     #[test]
     fn changing_loads_do_not_make_it_flutter() {
         let prices = prices(1e3, 200.0, 1e5);
-        let mut duel = Duel::new(100_000, &prices, 3);
+        let mut duel = Duel::new(100_000, Way::Off, 3);
         for round in 0..10 {
             run(&mut duel, &prices, skewed(30_000, 20_000.0, round), &WORLD);
             let scan = (0..30_000).map(|n| 1_000_000 + n + 30_000 * round as u32);

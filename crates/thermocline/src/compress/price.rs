@@ -12,11 +12,6 @@
 //! So what would become scarce if all were coded is counted before it is, and a cache whose processors have time because it
 //! does not compress does not begin to for that alone.
 
-/// Coding may cost this share of what a miss is worth for the tier to start on.
-const START_ON: f64 = 0.01;
-/// From this share on it does not even stay on until there is something to judge by.
-const DEAR: f64 = 0.1;
-
 /// A promotion takes as long as coding so many items: what is promoted and what leaves hot for it are moved, coded and
 /// moved again, and the plain copy leaves less room for others. (Decode over code time alone came to one hit in four where
 /// the fast search codes, and cost a quarter of the throughput of a busy cache.)
@@ -75,16 +70,6 @@ impl Prices {
     pub(crate) fn promote(&self) -> f64 {
         let promotion_ns = (PROMOTION_CODES * self.code_ns).max(1.0);
         (self.decode_ns / promotion_ns).clamp(PROMOTE_MIN, 1.0 / 16.0)
-    }
-
-    /// Whether coding is so cheap that the tier starts on.
-    pub(crate) fn starts_on(&self) -> bool {
-        self.code_ns <= self.miss_worth_ns() * START_ON
-    }
-
-    /// Whether coding costs so much that the tier had better not be on before it is known what it brings.
-    pub(crate) fn is_dear(&self) -> bool {
-        self.code_ns > self.miss_worth_ns() * DEAR
     }
 
     /// Requests of this mix, each.
@@ -156,8 +141,6 @@ mod tests {
         let cost = prices.cost_ns(&mix(0.5, 0.5));
         assert!((cost - (0.5e5 + 0.5e3)).abs() < 1.0, "{cost}");
         assert_eq!(prices.miss_worth_ns(), 1e5);
-        assert!(prices.starts_on());
-        assert!(!Prices::of_times(1e3, 200.0, 5e4).starts_on());
     }
 
     /// Nearly all misses, few of which coding saves: waiting says it costs nothing, processors say it does.

@@ -77,7 +77,7 @@ struct Window {
 /// Items of a sample's shadow, as in the engine.
 const SAMPLE_ITEMS: u64 = 1024;
 const ITEM_BYTES: u32 = 100;
-/// Requests over which costs are reckoned, and after which prices are looked at, as the engine does by the clock.
+/// Requests over which costs are reckoned.
 const WINDOW: f64 = 1000.0;
 
 impl Scoring {
@@ -87,7 +87,7 @@ impl Scoring {
         let world = world_of(&assumed, &prices);
         let sampled = (assumed.items / SAMPLE_ITEMS).max(1).ilog2();
         let capacity = assumed.items * u64::from(ITEM_BYTES);
-        let mut duel = Duel::new(capacity >> sampled, &prices, seed);
+        let mut duel = Duel::new(capacity >> sampled, Way::Off, seed);
         duel.set_period((assumed.items >> sampled) as f64);
         let fixed = [Way::Off, Way::On, Way::Filtered];
         Scoring {
@@ -112,7 +112,6 @@ impl Scoring {
             ..prices_of(&assumed)
         };
         self.world = world_of(&assumed, &self.prices);
-        self.duel.look(&self.prices);
     }
 
     /// One access of a key, by its hash.
@@ -168,7 +167,6 @@ impl Scoring {
             *cost += requests * self.prices.cost_ns(mix);
         }
         self.prices.here = each[3];
-        self.duel.look(&self.prices);
     }
 }
 
