@@ -104,6 +104,11 @@ impl Shadow {
         self.table.bytes()
     }
 
+    /// Items it would hold.
+    pub fn residents(&self) -> usize {
+        self.table.len(List::Probation) + self.table.len(List::Main)
+    }
+
     /// Bytes of the items it would hold.
     #[cfg(any(test, feature = "simulate"))]
     pub fn resident_bytes(&self) -> u64 {
@@ -139,7 +144,7 @@ impl Shadow {
         let share = share_bytes(conditions.setting, self.capacity_bytes)
             .max((conditions.share_min * self.capacity_bytes as f64) as u64);
         loop {
-            let residents = self.table.len(List::Probation) + self.table.len(List::Main);
+            let residents = self.residents();
             let fits = self.probation_bytes + self.main_bytes + size <= self.capacity_bytes;
             if fits && residents < residents_max || residents == 0 {
                 break;
@@ -156,8 +161,8 @@ impl Shadow {
             }
         }
         // As many as the real cache has: see `Store::ghost_lines_wanted`.
-        let held = self.table.len(List::Probation) + self.table.len(List::Main);
-        let ghosts_max = items.max(held as f64) * conditions.setting.rules.ghosts_per_item;
+        let ghosts_max =
+            items.max(self.residents() as f64) * conditions.setting.rules.ghosts_per_item;
         let ghosts_max = ghosts_max as usize;
         while self.table.len(List::Ghosts) > ghosts_max {
             let Some(oldest) = self.table.oldest(List::Ghosts) else {
