@@ -17,6 +17,9 @@ use crate::generation::{Generations, Source};
 /// Residents at most, as a multiple of the mean-sized items that fit. Small items are kept by preference:
 /// of lognormal sizes a full cache holds 1.5 to 2 times as many.
 const RESIDENTS_PER_MEAN: f64 = 4.0;
+/// No item takes more than this part of the room (`Config::item_size_max`). A shadow has few items: of sizes with a heavy
+/// tail one sampled item would else be most of what it holds, and all its settings would miss alike.
+const ITEM_PART: f64 = 4.0;
 
 #[derive(Debug)]
 pub struct Shadow {
@@ -116,7 +119,7 @@ impl Shadow {
     }
 
     fn insert(&mut self, conditions: &Conditions<'_>, key: u32, size: u64, ghost: Option<u32>) {
-        if size > self.capacity_bytes {
+        if size > self.item_bytes_max(conditions) {
             return;
         }
         let now = self.generations.now();
@@ -135,6 +138,12 @@ impl Shadow {
         let pool = self.judge(conditions).admit(&insert);
         self.make_room(conditions, size);
         self.put(pool, key, size, 0, Source::New);
+    }
+
+    /// No item takes more than a quarter of the room, as in the cache itself; one of mean size may, in the smallest.
+    fn item_bytes_max(&self, conditions: &Conditions<'_>) -> u64 {
+        let part = self.capacity_bytes as f64 / ITEM_PART;
+        (part.max(conditions.mean) as u64).min(self.capacity_bytes)
     }
 
     fn make_room(&mut self, conditions: &Conditions<'_>, size: u64) {
@@ -315,11 +324,22 @@ mod tests {
     }
 
     #[test]
-    fn an_item_larger_than_the_shadow_passes_by() {
+    fn an_item_over_a_quarter_of_the_shadow_passes_by() {
         let mut shadow = Shadow::new(100, 1);
-        assert!(!shadow.request(&conditions(0), 1, 101));
-        assert!(!shadow.request(&conditions(0), 1, 101));
+        assert!(!shadow.request(&conditions(0), 1, 26));
+        assert!(!shadow.request(&conditions(0), 1, 26));
         assert_eq!(shadow.resident_bytes(), 0);
+        shadow.request(&conditions(0), 1, 25);
+        assert!(shadow.request(&conditions(0), 1, 25));
+    }
+
+    #[test]
+    fn the_smallest_shadow_takes_items_of_mean_size() {
+        let mut shadow = Shadow::new(2, 1);
+        shadow.request(&conditions(0), 1, 1);
+        assert!(shadow.request(&conditions(0), 1, 1));
+        assert!(!shadow.request(&conditions(0), 2, 2));
+        assert!(!shadow.request(&conditions(0), 2, 2));
     }
 
     #[test]
