@@ -12,6 +12,7 @@
 //! - `machine_hooks`: both around a point; `restore`, `with`: both by hand.
 //! - `memory_read`: what a random read of a mapped file costs; `page_gets`: what a get does, by kind of page; `neighbour`:
 //!   who lives when memory is short; `restart`: how long a stopped server takes to be back.
+//! - `servers`: a port for a server and where its program lies.
 //! - `root`: where the kernel's files are looked for.
 //! - `stats`: pure functions from runs to verdicts; `report`: verdicts, tables and plots of a campaign; `ttest`: of an R script.
 //! - `diff`: what differs between the machines of two results; `export`: an experiment taken to another machine.
@@ -49,6 +50,7 @@ pub mod restart;
 pub mod restore;
 pub mod root;
 pub mod run;
+pub mod servers;
 pub mod settings;
 pub mod stats;
 pub mod subject;

@@ -1,9 +1,10 @@
 //! Servers under measurement: started on a free loopback port or a unix socket of their own, waited for, and
 //! ended with the handle. Ends nothing it did not start.
 
+use crate::servers::free_port;
 use anyhow::{bail, Context, Result};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -134,9 +135,4 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A port nobody listens on now.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

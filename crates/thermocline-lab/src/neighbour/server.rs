@@ -1,10 +1,10 @@
 //! The cache beside the neighbour: started, filled and asked in its own protocol.
 
 use super::{NeighbourOptions, Product};
+use crate::servers::{beside_us, free_port};
 use anyhow::{bail, Context, Result};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -154,23 +154,8 @@ fn command(product: Product, options: &NeighbourOptions, port: u16) -> Result<Co
     };
     let mut command = Command::new(match &options.binary {
         Some(binary) => binary.into(),
-        None => beside_us(program)?,
+        None => beside_us(program),
     });
     command.args(words);
     Ok(command)
-}
-
-/// The program beside our own, else of this name on the path.
-fn beside_us(program: &str) -> Result<PathBuf> {
-    let own = std::env::current_exe().context("the path of this program")?;
-    let beside = own.with_file_name(program);
-    Ok(if beside.exists() {
-        beside
-    } else {
-        program.into()
-    })
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

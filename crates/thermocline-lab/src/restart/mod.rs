@@ -4,12 +4,13 @@
 //! A server is started, filled, stopped, and started again; the time runs from the second start to its first answer to a
 //! `get`, whatever that is. Then every key is asked for. Prints one figure a line: name, value.
 
+use crate::servers::{beside_us, free_port};
 use crate::units::parse_bytes;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use rustix::process::{kill_process, Pid, Signal};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,9 +88,8 @@ struct Server {
 impl Server {
     /// Starts it; with the first connection it took.
     fn start(options: &RestartOptions) -> Result<(Server, BufReader<TcpStream>)> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let own = std::env::current_exe().context("the path of this program")?;
-        let beside = own.with_file_name("thermocline");
+        let port = free_port()?;
+        let beside = beside_us("thermocline");
         let mut command = Command::new(options.binary.as_ref().unwrap_or(&beside));
         command
             .args(["serve", "--threads", "2", "--http", "none"])

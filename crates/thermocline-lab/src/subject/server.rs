@@ -4,12 +4,13 @@
 use super::command::cgroup_shell;
 use super::last_words::{last_words, obituary};
 use crate::root::Root;
+use crate::servers::{beside_us, free_port};
 use crate::settings::Settings;
 use anyhow::{bail, Context, Result};
 use rustix::process::{kill_process, Pid, Signal};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::sync::Mutex;
@@ -148,7 +149,10 @@ impl Product {
                     false => "127.0.0.1:{port}",
                 };
                 let words = format!("serve --memory {memory} --threads {threads} --memcached {listen} --http 127.0.0.1:{{port2}}");
-                (beside_us("thermocline"), words)
+                (
+                    beside_us("thermocline").to_string_lossy().into_owned(),
+                    words,
+                )
             }
             Product::Memcached => {
                 let listen = match is_unix {
@@ -166,26 +170,6 @@ impl Product {
             .chain(words)
             .collect())
     }
-}
-
-/// Our server's binary lies beside the lab's, if it was built there; else `PATH` decides.
-fn beside_us(name: &str) -> String {
-    let own = std::env::current_exe().ok();
-    let near: Option<PathBuf> = own
-        .and_then(|own| Some(own.parent()?.join(name)))
-        .filter(|path| path.is_file());
-    near.map_or_else(
-        || name.to_string(),
-        |path| path.to_string_lossy().into_owned(),
-    )
-}
-
-/// A port nobody listens on now.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .context("no free port on loopback")?
-        .port())
 }
 
 /// A running server.

@@ -6,6 +6,7 @@ pub mod served;
 
 pub use autopsy::Log;
 
+use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -43,14 +44,18 @@ pub struct Running {
 
 /// A port nobody listens on, below the range that outgoing connections draw theirs from: there a client that
 /// tries too early may connect to itself and take the port from the server. No two calls of one process, and
-/// hardly two processes, get the same.
+/// hardly two processes, get the same. It is tried by a socket that is bound and does not listen: a child that another
+/// test starts just then holds our sockets until it becomes its program, and would be taken for the server.
 pub fn free_port() -> u16 {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     loop {
         let call = CALLS.fetch_add(1, Ordering::Relaxed);
         let port = 12_000 + (std::process::id() * 97 + call) % 18_000;
         let port = port as u16;
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_reuse_address(true).expect("a socket");
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        if socket.bind(&address.into()).is_ok() {
             return port;
         }
     }
