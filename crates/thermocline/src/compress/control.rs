@@ -405,7 +405,8 @@ mod tests {
             (0..4 << 20).for_each(|n| control.sees(hash(n), 400, Came::Stored));
             control.look(&facts, 2);
             let share = control.memory_bytes() as f64 / capacity_bytes as f64;
-            let most = if items > 512.0 { 0.006 } else { 0.02 };
+            // A hash table may double by chance.
+            let most = if items > 512.0 { 0.006 } else { 0.025 };
             assert!(share <= most, "{share} of {capacity_bytes}, {items}");
             seen.push(items);
         }

@@ -7,7 +7,7 @@
 //!              twice as many each time it changes again soon (at most 64)
 //! ```
 //! Off knows nothing coded: for as long as it leads the others count what it takes to code what it holds, spread over
-//! so many requests as 16 caches hold items.
+//! so many requests as 32 caches hold items. Filtered comes after off only where it is cheaper by a tenth.
 //! Where what is demoted does not shrink by a tenth, off leads whatever the costs. A way whose shadow is not full yet is
 //! not left: it has not shown what it can keep.
 //! Pure: requests and measured prices in, a way out.
@@ -18,6 +18,8 @@ use super::shadow::{Found, Shadow, Way, World};
 /// What a period's counts are of the counts a period later.
 const DECAY: f64 = 0.98;
 const MARGIN: f64 = 0.02;
+/// Of filtered after off: what it keeps comes to lie coded hit by hit, and meanwhile hot has shrunk.
+const MARGIN_FILTERED: f64 = 0.10;
 /// Of a cost so much may be chance, over the square root of the misses it was reckoned from. (That two ways are asked the
 /// same, so that only what one found and the other missed is chance, does not hold where nothing has come back yet.)
 const CHANCE: f64 = 1.5;
@@ -30,7 +32,7 @@ const PERIOD_MIN: u64 = 128;
 /// Capacities' worth of requests in a period.
 const PERIOD: f64 = 0.25;
 /// What is coded once, when off gives way, is spread over so many capacities' worth of requests.
-const SPREAD: f64 = 16.0;
+const SPREAD: f64 = 32.0;
 /// A shadow that is not full after so many periods never will be.
 const FILLS_PERIODS: u64 = 64;
 
@@ -236,6 +238,7 @@ impl Duel {
     /// `from_off`: what a request costs where what off holds has to be coded first.
     fn cheapest_rival(&self, from_off: [f64; 3]) -> Option<usize> {
         let is_off = |way: usize| self.shadows[way].way() == Way::Off;
+        let is_filtered = |way: usize| self.shadows[way].way() == Way::Filtered;
         let now = self.costs[self.current];
         let then = |way: usize| match is_off(self.current) && !is_off(way) {
             true => from_off[way],
@@ -245,6 +248,7 @@ impl Duel {
         let takes_over = |&way: &usize| {
             let margin = match is_off(way) {
                 true => chance,
+                false if is_off(self.current) && is_filtered(way) => MARGIN_FILTERED + chance,
                 false => MARGIN + chance,
             };
             way != self.current && then(way) < now * (1.0 - margin)
