@@ -8,6 +8,7 @@
 //! ```
 
 use std::hint::black_box;
+use std::time::Duration;
 use thermocline::{Cache, CompressMode, Config};
 
 /// Keys of 467 B values in a cache of twice their size.
@@ -47,6 +48,8 @@ fn main() {
     for key in 0..KEYS {
         cache.set(&key.to_le_bytes(), &value).expect("all fit");
     }
+    // The background thread looks ten times a second: by then whoever samples does.
+    std::thread::sleep(Duration::from_millis(500));
     let found = black_box(rounds(&cache, &value));
     let tiers = cache.tiers();
     println!(
