@@ -2,6 +2,8 @@
 //!
 //! One thread at a time holds it (the reclaim lock), except for training, which takes tens of milliseconds
 //! and runs on samples taken out of it. It takes samples only while the budget pays for them.
+//!
+//! One file: coding, what it is timed by and what is sampled from it are one pass over a value; a third of the lines are tests.
 
 use super::classes::{Admission, Class, Refusal, Tally};
 use super::dictionaries::DICTIONARIES_MAX;
@@ -144,12 +146,8 @@ impl Press {
             let coded_bytes = taken.then_some(coded.len());
             self.tally.add(class, value.len(), coded_bytes);
         }
-        self.book(
-            shared,
-            key,
-            value,
-            if taken { coded.len() } else { value.len() },
-        );
+        let bytes = if taken { coded.len() } else { value.len() };
+        self.book(shared, key, value, bytes);
         self.coded_values = self.coded_values.wrapping_add(1);
         if self.coded_values % NAME_EVERY == 1 {
             self.tally.name(class, key);
@@ -181,6 +179,7 @@ impl Press {
         self.untimed = false;
     }
 
+    /// What the item came to, where that tells anything of those to come.
     fn book(&self, shared: &Compress, key: &[u8], value: &[u8], coded_bytes: usize) {
         if !self.unlearned || !self.untimed {
             shared.demoted_as(key.len(), value.len(), coded_bytes);
