@@ -14,9 +14,10 @@ use super::verdict::{share_bytes, Judge};
 use super::{Insert, ItemFacts, Pool, Verdict};
 use crate::generation::{Generations, Source};
 
-/// Residents at most, as a multiple of the mean-sized items that fit. Small items are kept by preference:
-/// of lognormal sizes a full cache holds 1.5 to 2 times as many.
-const RESIDENTS_PER_MEAN: f64 = 4.0;
+/// Residents at most, as a multiple of the mean-sized items that fit: a bound on memory, not a rule. The mean is of what is
+/// inserted, and small items are kept by preference: of lognormal sizes a full cache holds up to 4 times as many, of sizes
+/// with a heavy tail 20 times (with 4 as the bound the curve was 24 points off there).
+const RESIDENTS_PER_MEAN: f64 = 64.0;
 /// No item takes more than this part of the room (`Config::item_size_max`). A shadow has few items: of sizes with a heavy
 /// tail one sampled item would else be most of what it holds, and all its settings would miss alike.
 const ITEM_PART: f64 = 4.0;
