@@ -257,7 +257,8 @@ pub struct Config {
     /// Make small pages huge in the background where the mode leaves some small (all but `Base` and the
     /// pool's), for at most this share of the time, percent; 0 = never. At most 50.
     pub collapse_percent: u32,
-    /// Largest value, bytes. Default: min(64 MiB, memory / 8); at most 512 MiB and memory / 4.
+    /// Largest value, bytes. Default: min(64 MiB, memory / 8); at most 512 MiB and memory / 2. A full cache takes a value
+    /// over a quarter of its room when it comes back soon, and refuses it at first (`Error::NoRoom`).
     pub item_size_max: Option<u64>,
     /// Longest key, bytes. Default: 65,536, or what a quarter of a segment holds in a small cache.
     pub key_size_max: Option<usize>,
@@ -404,11 +405,11 @@ impl Config {
                 self.key_ceiling()
             ));
         }
-        let ceiling = ITEM_CEILING.min(self.cache_bytes() / 4);
+        let ceiling = ITEM_CEILING.min(self.cache_bytes() / 2);
         if let Some(max) = self.item_size_max {
             if max == 0 || max > ceiling {
                 return wrong(format!(
-                    "item_size_max = {max} bytes: between 1 and {ceiling} bytes with this memory (a quarter of it)"
+                    "item_size_max = {max} bytes: between 1 and {ceiling} bytes with this memory (half of it)"
                 ));
             }
             if max > self.chunked_ceiling() {
@@ -574,7 +575,7 @@ mod tests {
     #[test]
     fn other_bounds_name_key_and_bound() {
         let mut config = Config::new(64 << 20);
-        config.item_size_max = Some(17 << 20);
+        config.item_size_max = Some(33 << 20);
         assert!(refusal(config.clone()).contains("item_size_max"));
         config.item_size_max = None;
         config.key_size_max = Some(65_537);

@@ -191,6 +191,11 @@ impl Policy {
         self.judge(setting).admit(insert)
     }
 
+    /// Whether a new item is too large to be let in on this request. It then leaves a ghost of the youngest generation.
+    pub fn refuses(&self, setting: &Setting, insert: &Insert) -> bool {
+        self.judge(setting).refuses(insert)
+    }
+
     /// The verdict on one live item of a walked segment.
     pub fn item(&self, setting: &Setting, item: &ItemFacts) -> Verdict {
         self.judge(setting).item(item)

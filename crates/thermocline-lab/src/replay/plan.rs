@@ -32,8 +32,8 @@ const LEFT_OVER_MAX: f64 = 0.002;
 /// Room in the budget beside items: tables, and index and ghosts an item.
 const TABLES_BYTES: u64 = 64 << 20;
 const BESIDE_ITEM_BYTES: u64 = 40;
-/// Our engine takes no value over a quarter of its memory (`Config::item_size_max`).
-const ITEM_PART: u64 = 4;
+/// Our engine takes no value over half of its memory (`Config::item_size_max`).
+const ITEM_PART: u64 = 2;
 /// Nor, unless asked to, one over 64 MiB.
 const ITEM_MOST: u64 = 64 << 20;
 /// Real engines are not asked for less: below, a segment is an item.
@@ -315,9 +315,9 @@ mod tests {
     }
 
     #[test]
-    fn no_value_takes_more_than_a_quarter_of_the_room() {
+    fn no_value_takes_more_than_half_of_the_room() {
         let plan = |capacity| Plan::of_bytes(base(600.0), capacity, 128).unwrap();
-        assert_eq!(plan(225_753).item_size_max(), Some(512 << 10));
+        assert_eq!(plan(225_753).item_size_max(), Some(1 << 20));
         assert_eq!(plan(1 << 33).item_size_max(), Some(64 << 20));
         assert_eq!(Plan::of_items(1000, 128).unwrap().item_size_max(), None);
     }

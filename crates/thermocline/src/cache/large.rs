@@ -121,15 +121,22 @@ impl Inner {
     }
 
     /// Where a value of `bytes` belongs: where the one it replaces lies, else where the policy admits it. Uses up
-    /// its ghost.
-    fn pool_for(&self, key: &[u8], bytes: usize) -> Pool {
+    /// its ghost. Refused, if it is too large a part of a full cache to be let in this time.
+    fn pool_for(&self, key: &[u8], bytes: usize) -> Result<Pool, Error> {
         let store = &self.store;
         let hash = store.hash(key);
-        let pin = store.pin();
-        match store.find(hash, key) {
-            Some(found) => store.segments.of(found.slot.place()).pool(),
-            None => store.admit(&pin, hash, bytes),
+        {
+            let pin = store.pin();
+            let pool = match store.find(hash, key) {
+                Some(found) => Some(store.segments.of(found.slot.place()).pool()),
+                None => store.admit_large(&pin, hash, bytes),
+            };
+            if let Some(pool) = pool {
+                return Ok(pool);
+            }
         }
+        self.refused(hash, bytes);
+        Err(self.no_room())
     }
 
     pub(crate) fn large_writer(
@@ -238,12 +245,14 @@ impl Writer {
     }
 
     /// Asked once for the whole value, so that it is admitted as one item of its size.
-    fn pool(&mut self) -> Pool {
+    fn pool(&mut self) -> Result<Pool, Error> {
+        if let Some(pool) = self.pool {
+            return Ok(pool);
+        }
         let bytes = long_bytes(self.key.len(), &self.fields, self.total, 4);
-        let asked = self.pool;
-        let pool = asked.unwrap_or_else(|| self.inner.pool_for(&self.key, bytes));
+        let pool = self.inner.pool_for(&self.key, bytes)?;
         self.pool = Some(pool);
-        pool
+        Ok(pool)
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<usize, Error> {
@@ -251,7 +260,7 @@ impl Writer {
         let pool = match &self.body {
             // Stored as one record at the end, and admitted then.
             Body::Small(_) => Pool::Probation,
-            Body::Piece(_) | Body::Chunks(_) => self.pool(),
+            Body::Piece(_) | Body::Chunks(_) => self.pool()?,
         };
         let chunks = match &mut self.body {
             Body::Small(value) => {
@@ -374,7 +383,7 @@ impl Writer {
     fn publish_chunks(&mut self) -> Result<Option<Stored>, Error> {
         let inner = self.inner.clone();
         let store = &inner.store;
-        let pool = self.pool();
+        let pool = self.pool()?;
         let Body::Chunks(chunks) = &mut self.body else {
             unreachable!("only called for chunks");
         };

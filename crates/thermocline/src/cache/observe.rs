@@ -97,6 +97,15 @@ impl Inner {
         curve.access(access, hash, bytes as u64, &now);
     }
 
+    /// A value of `bytes` that the cache did not let in.
+    pub(crate) fn refused(&self, hash: u64, bytes: usize) {
+        let steering = self.store.policy.steering();
+        if steering.is_sampled(hash) {
+            steering.sample(hash, bytes as u64, self.store.policy.mean_size());
+            self.store.watch_again();
+        }
+    }
+
     /// After an access, no pin held: what the curve has to tidy is left to the background thread, unless there is
     /// none or it does not come.
     #[inline(always)]

@@ -18,9 +18,10 @@ use crate::generation::{Generations, Source};
 /// inserted, and small items are kept by preference: of lognormal sizes a full cache holds up to 4 times as many, of sizes
 /// with a heavy tail 20 times (with 4 as the bound the curve was 24 points off there).
 const RESIDENTS_PER_MEAN: f64 = 64.0;
-/// No item takes more than this part of the room (`Config::item_size_max`). A shadow has few items: of sizes with a heavy
-/// tail one sampled item would else be most of what it holds, and all its settings would miss alike.
-const ITEM_PART: f64 = 4.0;
+/// No item takes more than this part of the room (`Config::item_size_max`), and over half of that only when it comes back
+/// (`Judge::refuses`). A shadow has few items: of sizes with a heavy tail one sampled item would else be most of what it
+/// holds, and all its settings would miss alike.
+const ITEM_PART: f64 = 2.0;
 
 #[derive(Debug)]
 pub struct Shadow {
@@ -136,12 +137,17 @@ impl Shadow {
             reserve_bytes: 0,
             segment_bytes: (conditions.share_min * self.capacity_bytes as f64) as u64,
         };
+        if self.judge(conditions).refuses(&insert) {
+            self.table.push(List::Ghosts, key, 0, now, 0);
+            self.limit_ghosts(conditions);
+            return;
+        }
         let pool = self.judge(conditions).admit(&insert);
         self.make_room(conditions, size);
         self.put(pool, key, size, 0, Source::New);
     }
 
-    /// No item takes more than a quarter of the room, as in the cache itself; one of mean size may, in the smallest.
+    /// No item takes more than half of the room, as in the cache itself; one of mean size may, in the smallest.
     fn item_bytes_max(&self, conditions: &Conditions<'_>) -> u64 {
         let part = self.capacity_bytes as f64 / ITEM_PART;
         (part.max(conditions.mean) as u64).min(self.capacity_bytes)
@@ -170,7 +176,12 @@ impl Shadow {
                 (None, None) => break,
             }
         }
-        // As many as the real cache has: see `Store::ghost_lines_wanted`.
+        self.limit_ghosts(conditions);
+    }
+
+    /// As many as the real cache has: see `Store::ghost_lines_wanted`.
+    fn limit_ghosts(&mut self, conditions: &Conditions<'_>) {
+        let items = self.capacity_bytes as f64 / conditions.mean.max(1.0);
         let ghosts_max =
             items.max(self.residents() as f64) * conditions.setting.rules.ghosts_per_item;
         let ghosts_max = ghosts_max as usize;
@@ -325,13 +336,28 @@ mod tests {
     }
 
     #[test]
-    fn an_item_over_a_quarter_of_the_shadow_passes_by() {
+    fn an_item_over_half_of_the_shadow_passes_by() {
         let mut shadow = Shadow::new(100, 1);
-        assert!(!shadow.request(&conditions(0), 1, 26));
-        assert!(!shadow.request(&conditions(0), 1, 26));
+        assert!(!shadow.request(&conditions(0), 1, 51));
+        assert!(!shadow.request(&conditions(0), 1, 51));
         assert_eq!(shadow.resident_bytes(), 0);
-        shadow.request(&conditions(0), 1, 25);
-        assert!(shadow.request(&conditions(0), 1, 25));
+        shadow.request(&conditions(0), 1, 50);
+        assert!(shadow.request(&conditions(0), 1, 50));
+    }
+
+    #[test]
+    fn in_a_full_shadow_an_item_over_a_quarter_comes_in_the_second_time() {
+        let mut shadow = Shadow::new(100, 1);
+        misses(&mut shadow, 0, 1000..2000);
+        shadow.request(&conditions(0), 1, 26);
+        assert!(!shadow.request(&conditions(0), 1, 26), "a ghost was left");
+        assert!(shadow.request(&conditions(0), 1, 26));
+        shadow.request(&conditions(0), 2, 25);
+        assert!(shadow.request(&conditions(0), 2, 25), "let in at once");
+        (0..100_000).for_each(|key| {
+            shadow.request(&conditions(0), 5000 + key, 30);
+        });
+        assert!(shadow.bytes() < 100_000, "few ghosts of refused ones stay");
     }
 
     #[test]

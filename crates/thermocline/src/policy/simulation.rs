@@ -335,8 +335,14 @@ impl Simulation {
         if size + self.config.segment_bytes > self.config.capacity_bytes {
             return;
         }
-        self.policy.inserted(1, size);
         let insert = self.insert_facts(hash, size);
+        if self.policy.refuses(self.setting, &insert) {
+            if let Some(ghosts) = &self.ghosts {
+                ghosts.insert(hash, insert.now, insert.now);
+            }
+            return;
+        }
+        self.policy.inserted(1, size);
         let pool = self.policy.admit(self.setting, &insert);
         self.make_room(Lane::Fresh(pool), size);
         self.append(Lane::Fresh(pool), hash, size, 0);

@@ -160,6 +160,28 @@ fn the_forgiveness_is_clamped() {
 }
 
 #[test]
+fn an_item_over_a_quarter_of_a_full_cache_must_have_come_back() {
+    let large = |size, ghost_age| Insert {
+        size,
+        ghost_age,
+        ..insert()
+    };
+    let refused = |setting, insert: Insert| policy().refuses(setting, &insert);
+    assert!(!refused(&STRICT, large(250, None)));
+    assert!(refused(&STRICT, large(251, None)));
+    assert!(!refused(&STRICT, large(251, Some(1))));
+    assert!(refused(&STRICT, large(251, Some(4))), "not soon enough");
+    let all = &ReclaimPolicy::GenDuel.settings(Objective::Balanced)[4];
+    assert_eq!(all.test, Test::All);
+    assert!(refused(all, large(251, None)) && !refused(all, large(251, Some(9))));
+    let cold = Insert {
+        evicted_before: false,
+        ..large(400, None)
+    };
+    assert!(!refused(&STRICT, cold), "nobody loses anything");
+}
+
+#[test]
 fn cold_main_fills_up_to_probations_share() {
     let cold = |main_bytes| Insert {
         evicted_before: false,

@@ -7,6 +7,8 @@ use super::{Insert, ItemFacts, Pool, SegmentFacts, Test, Verdict, Whole};
 
 /// However small an item, the epoch test forgives it at most this many doublings of age, and the reverse.
 const EPOCH_TEST_CLAMP: f64 = 6.0;
+/// An item over this part of the cache is not let in on its first request once the cache is full.
+pub const LARGE_PART: u64 = 4;
 
 /// A setting and what its verdicts run on.
 #[derive(Clone, Copy)]
@@ -26,6 +28,13 @@ impl Judge<'_> {
         } else {
             Pool::Probation
         }
+    }
+
+    /// Whether a new item is so large that it is not let in. What it takes others would lose, and most such items never
+    /// come back: once something had to leave, it must have come back so soon that it goes to main.
+    pub fn refuses(&self, insert: &Insert) -> bool {
+        let large = insert.size > insert.capacity_bytes / LARGE_PART;
+        large && insert.evicted_before && (insert.ghost_age.is_none() || !self.passes(insert))
     }
 
     /// The verdict on one live item of a walked segment.

@@ -19,6 +19,31 @@ const MEAN_MASK: u64 = 15;
 impl Store {
     /// Which pool a new key belongs to. Asks (and forgets) its ghost.
     pub(crate) fn admit(&self, pin: &Pin, hash: u64, bytes: usize) -> Pool {
+        let insert = self.insert_facts(pin, hash, bytes);
+        self.admit_by(pin, hash, &insert)
+    }
+
+    /// The same of a value that may be too large to be let in: then None, and its ghost stays.
+    pub(crate) fn admit_large(&self, pin: &Pin, hash: u64, bytes: usize) -> Option<Pool> {
+        let insert = self.insert_facts(pin, hash, bytes);
+        if self.policy.refuses(self.setting(), &insert) {
+            self.remember(hash, insert.now, 0);
+            return None;
+        }
+        Some(self.admit_by(pin, hash, &insert))
+    }
+
+    fn admit_by(&self, pin: &Pin, hash: u64, insert: &Insert) -> Pool {
+        if self.compress.times(hash) {
+            self.compress.stored(hash, self.reads(pin));
+        }
+        if hash & self.facts.mean_mask.load(Ordering::Relaxed) == 0 {
+            self.policy.inserted(1, insert.size);
+        }
+        self.policy.admit(self.setting(), insert)
+    }
+
+    fn insert_facts(&self, pin: &Pin, hash: u64, bytes: usize) -> Insert {
         let evicted = self.facts.evicted.load(Ordering::Relaxed);
         let now = self.facts.now.load(Ordering::Relaxed);
         let setting = self.setting();
@@ -34,28 +59,19 @@ impl Store {
         if ghost_age.is_some() {
             self.counters.one(pin, Counter::Refaults);
         }
-        if self.compress.times(hash) {
-            self.compress.stored(hash, self.reads(pin));
-        }
-        if hash & self.facts.mean_mask.load(Ordering::Relaxed) == 0 {
-            self.policy.inserted(1, bytes as u64);
-        }
         let oldest = self.facts.oldest_main.load(Ordering::Relaxed);
         let segment_bytes = self.segments.bytes() as u64;
-        self.policy.admit(
-            setting,
-            &Insert {
-                size: bytes as u64,
-                ghost_age,
-                now,
-                oldest_main: (oldest != NO_MAIN).then_some(oldest),
-                evicted_before: evicted,
-                main_bytes: self.facts.main_segments.load(Ordering::Relaxed) as u64 * segment_bytes,
-                capacity_bytes: self.facts.capacity_bytes.load(Ordering::Relaxed),
-                reserve_bytes: self.reserve_segments() as u64 * segment_bytes,
-                segment_bytes,
-            },
-        )
+        Insert {
+            size: bytes as u64,
+            ghost_age,
+            now,
+            oldest_main: (oldest != NO_MAIN).then_some(oldest),
+            evicted_before: evicted,
+            main_bytes: self.facts.main_segments.load(Ordering::Relaxed) as u64 * segment_bytes,
+            capacity_bytes: self.facts.capacity_bytes.load(Ordering::Relaxed),
+            reserve_bytes: self.reserve_segments() as u64 * segment_bytes,
+            segment_bytes,
+        }
     }
 
     /// A read found nothing under this key.
