@@ -149,7 +149,8 @@ pub struct Departure<'a> {
 }
 
 /// Told of every item that leaves. Called on the thread that made it leave (a writer or the background
-/// thread), without locks or pins held; it should be quick. Items overwritten in place are told of too.
+/// thread), without locks or pins held; it should be quick. Items overwritten in place are told of too; of
+/// one that only got another expiry or other marks nobody is told, its value is still there.
 #[derive(Clone)]
 pub struct Listener {
     pub(crate) values: bool,

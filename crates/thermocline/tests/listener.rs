@@ -113,6 +113,37 @@ fn each_way_to_leave_has_its_cause_and_value() {
     assert_eq!(take(), one(b"v", Cause::Removed));
 }
 
+/// An item that is written anew for its expiry or its marks has not left.
+#[test]
+fn another_expiry_is_no_departure() {
+    let (cache, clock, told) = watched(true, false);
+    let large = vec![7; 1 << 20];
+    for (key, value) in [(&b"small"[..], &b"value"[..]), (b"large", &large)] {
+        cache.set(key, value).unwrap();
+        let stored = cache.stats().inserted_bytes;
+        assert!(cache.touch(key, soon().expiry).unwrap());
+        assert!(cache.stats().inserted_bytes > stored, "by copy");
+        assert!(cache.get_and_touch(key, Expiry::Never).unwrap().is_some());
+        assert!(cache.touch(key, soon().expiry).unwrap());
+        assert_eq!(*told.lock().unwrap(), [], "a value that is still there");
+    }
+    clock.advance_ms(1000);
+    assert!(!cache.delete(b"small") && !cache.delete(b"large"));
+    let causes = told
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(key, _, cause)| (key.clone(), *cause))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        causes,
+        [
+            (b"small".to_vec(), Cause::Expired),
+            (b"large".to_vec(), Cause::Expired)
+        ]
+    );
+}
+
 #[test]
 fn values_are_left_out_unless_asked_for() {
     let (cache, _, told) = watched(false, false);

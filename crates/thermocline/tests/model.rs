@@ -596,14 +596,10 @@ impl Driver {
         }
     }
 
-    /// Expiry changed, version and token stay. By copy the listener hears of a replacement.
+    /// Expiry changed; value, version and token stay, and nobody is told of an end.
     fn touched(&mut self, key: &[u8], expires_ms: u64) {
         if let Some(item) = self.items.get_mut(key) {
             item.expires_ms = expires_ms;
-        }
-        let ends = self.ended(key);
-        if self.events(key).get(ends) == Some(&Cause::Replaced) {
-            *self.ends.entry(key.to_vec()).or_default() += 1;
         }
     }
 

@@ -372,10 +372,7 @@ impl Cache {
             token: old.carried_token(),
             ..old.fields
         };
-        let condition = Condition::Version(old.expected);
-        Ok(self
-            .put_record(key, fields, &old.value, condition, false)?
-            .is_some())
+        self.write_anew(key, old, fields)
     }
 
     fn touch_by_copy(&self, key: &[u8], old: &Snapshot, expires_ms: u64) -> Result<bool, Error> {
@@ -384,7 +381,15 @@ impl Cache {
             token: old.carried_token(),
             ..old.fields
         };
-        let condition = Condition::Version(old.expected);
+        self.write_anew(key, old, fields)
+    }
+
+    /// Writes the value that is there once more, with other facts. False: another version is there.
+    fn write_anew(&self, key: &[u8], old: &Snapshot, fields: Fields) -> Result<bool, Error> {
+        let condition = Condition::Version(Expected {
+            value_stays: true,
+            ..old.expected
+        });
         Ok(self
             .put_record(key, fields, &old.value, condition, false)?
             .is_some())

@@ -151,6 +151,7 @@ impl Inner {
                 version: self.version(seen),
                 fields: seen.fields,
                 token_free: !seen.header.token_out() && seen.fields.token.is_none(),
+                value_stays: false,
             },
             // What is made of a snapshot is made of its value, decoded.
             fields: Fields {

@@ -162,6 +162,14 @@ pub(crate) struct Expected {
     pub(crate) fields: Fields,
     /// The token is not in anybody's hands; the change would not carry it.
     pub(crate) token_free: bool,
+    /// The value stays: it is written anew for its expiry or marks. Nothing leaves, so no listener is told.
+    pub(crate) value_stays: bool,
+}
+
+impl Condition {
+    fn value_stays(&self) -> bool {
+        matches!(self, Condition::Version(expected) if expected.value_stays)
+    }
 }
 
 pub(crate) fn condition(mode: Mode) -> Condition {
@@ -479,14 +487,7 @@ impl Inner {
             seen.item.unlock(seen.header);
             return Some(Try::Again);
         }
-        if let Some(listener) = &store.listener {
-            write.gone = Some(Box::new(describe(
-                store,
-                seen,
-                listener.values,
-                Cause::Replaced,
-            )));
-        }
+        write.gone = self.left(seen, Cause::Replaced, write.condition);
         let fields = &write.new.record.fields;
         // While it is locked: whoever changes it next takes off what is put on here.
         if seen.fields.expires_ms != fields.expires_ms {
@@ -505,6 +506,14 @@ impl Inner {
                 .unwrap_or_else(|| store.segments.token(seen.place, seen.header.version() + 1))
         });
         Some(Try::Done(Stored::Stored(token)))
+    }
+
+    /// What to tell the listener of an item that a write takes the place of.
+    #[inline(always)]
+    fn left(&self, seen: &Seen<'_>, cause: Cause, condition: Condition) -> Option<Box<Gone>> {
+        let listener = self.store.listener.as_ref()?;
+        let leaves = !condition.value_stays();
+        leaves.then(|| Box::new(describe(&self.store, seen, listener.values, cause)))
     }
 
     fn rebook_expiry(&self, seen: &Seen<'_>, expires_ms: u64) {
@@ -645,9 +654,7 @@ impl Inner {
             true => Cause::Expired,
             false => Cause::Replaced,
         };
-        if let Some(listener) = &store.listener {
-            *gone = Some(Box::new(describe(store, seen, listener.values, cause)));
-        }
+        *gone = self.left(seen, cause, condition);
         seen.item.unlock_frozen(seen.header);
         store.bury_item(seen);
         if old.over {
