@@ -122,7 +122,8 @@ impl Driver {
         config.clock = clock.clone();
         config.seed = Some(seed);
         config.threads = 1 + random.below(3) as usize;
-        config.item_size_max = Some(memory / 6);
+        // Under a quarter of the room that `set_memory` leaves: a larger value may be refused with nobody in its way.
+        config.item_size_max = Some((16 << 20) / 6);
         config.listener = Some(Listener::new(move |departure| {
             let mut told = heard.lock().expect("the listener does not panic");
             let events = told.events.entry(departure.key.to_vec()).or_default();
