@@ -57,6 +57,19 @@ fn compression_is_switched_and_trimmed_from_the_command_line() {
         fill(&mut client, from, 20_000);
         from += 20_000;
     }
+    let lines = client.stats("tiers");
+    let line = |name: &str| {
+        lines
+            .iter()
+            .find(|(is, _)| is == name)
+            .map(|(_, value)| value.as_str())
+    };
+    assert_eq!(line("tier_mode"), Some("on"));
+    let demoted: u64 = line("tier_demoted")
+        .expect("a counter")
+        .parse()
+        .expect("a number");
+    assert!(demoted >= 5000, "{demoted}");
     let before = coded(&server);
     let trimmed = server.ask("tiers", &["--trim-age", "0", "--trim-bytes", "4MiB"]);
     assert!(

@@ -46,6 +46,7 @@ impl Conversation {
             None => stats::general(&shared),
             Some(b"settings") => stats::settings(&shared),
             Some(b"pages") => stats::pages(&shared),
+            Some(b"tiers") => stats::tiers::lines(&shared.cache.tiers()),
             Some(b"items") => stats::items(&shared),
             Some(b"slabs") => stats::slabs(&shared),
             Some(b"sizes") => vec![("sizes_status".into(), "disabled".into())],

@@ -156,6 +156,16 @@ pub fn rows(tiers: &Tiers) -> Vec<Row> {
     ]
 }
 
+/// The same for `stats tiers`: the mode, then each figure, counters without `_total`.
+pub fn lines(tiers: &Tiers) -> super::Lines {
+    let figures = rows(tiers).into_iter().map(|row| {
+        let name = row.name.strip_suffix("_total").unwrap_or(row.name);
+        (name.to_string(), super::json_number(row.value).to_string())
+    });
+    let mode = ("tier_mode".to_string(), mode_name(tiers.mode).to_string());
+    std::iter::once(mode).chain(figures).collect()
+}
+
 /// Everything, dictionaries too.
 pub fn object(tiers: &Tiers) -> Value {
     let mut map: Map<String, Value> = rows(tiers)
