@@ -177,8 +177,10 @@ impl Drain {
     /// Whether the drain brought less than a tenth of its segment.
     pub(super) fn is_fruitless(&self, store: &Store) -> bool {
         let used = store.segment(self.id).used() as u64;
-        self.relinks() && !self.deactivates()
-            || self.mode == Mode::Main && self.kept * 10 > used * 9
+        // A chunk is kept for its owner's counter, which a drain of the chunk does not lower: in the compressed tier, where
+        // nothing is relinked, the only segment of main would be moved to and fro for ever.
+        let counts = self.mode == Mode::Main || self.tier(store) == Tier::Compressed;
+        self.relinks() && !self.deactivates() || counts && self.kept * 10 > used * 9
     }
 
     /// Whether it freed less than a quarter of its segment, what was moved elsewhere not counted as freed.
