@@ -46,8 +46,8 @@ pub use next::{
 pub use origin::Origin;
 pub use setting::{Objective, ReclaimPolicy, Setting};
 pub use shadow::{Conditions, Shadow};
-pub use verdict::segment;
 use verdict::Judge;
+pub use verdict::{segment, LARGE_PART};
 
 /// The 2-bit counter saturates here.
 pub const COUNTER_MAX: u8 = 3;

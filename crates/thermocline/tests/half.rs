@@ -61,7 +61,7 @@ fn a_quarter_is_never_refused() {
     let cache = cache();
     fill(&cache, 0, 40_000);
     for n in 0..20u8 {
-        cache.set(&[n; 9], &vec![n; MEMORY / 6]).unwrap();
+        cache.set(&[n; 9], &vec![n; MEMORY / 4]).unwrap();
         assert!(cache.contains(&[n; 9]));
     }
 }

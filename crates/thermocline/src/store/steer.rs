@@ -6,7 +6,7 @@ use crate::generation::Generations;
 use crate::ghost::Ghosts;
 use crate::mem::{current_core, Pin};
 use crate::metrics::Counter;
-use crate::policy::{Insert, Pool, Setting};
+use crate::policy::{Insert, Pool, Setting, LARGE_PART};
 use crate::sync::{lock, Ordering};
 use std::sync::Arc;
 
@@ -123,15 +123,17 @@ impl Store {
     }
 
     /// Bytes of later inserts that a stored item outlives at least: what was configured, else the larger of
-    /// 2 % of the cache, 4 segments and the largest item.
+    /// 2 % of the cache and 4 segments; at most a quarter of the cache. But an item of up to a quarter of the memory, which
+    /// is more, outlives itself: else it could be gone when its writer is told that it is stored.
     pub(crate) fn fresh_min_bytes(&self, largest: u64) -> u64 {
         let capacity = self.facts.capacity_bytes.load(Ordering::Relaxed);
-        let floor = self.fresh_min.unwrap_or_else(|| {
-            ((capacity as f64 * crate::config::FRESH_SHARE) as u64)
-                .max(4 * self.segments.bytes() as u64)
-                .max(largest)
-        });
-        floor.min(capacity / 4)
+        let segment = self.segments.bytes() as u64;
+        if let Some(configured) = self.fresh_min {
+            return configured.min(capacity / 4);
+        }
+        let share = (capacity as f64 * crate::config::FRESH_SHARE) as u64;
+        let itself = largest.min(self.budget.limit_bytes() / LARGE_PART + segment);
+        share.max(4 * segment).min(capacity / 4).max(itself)
     }
 
     pub(crate) fn with_ghosts<R>(&self, use_them: impl FnOnce(&Ghosts) -> R) -> Option<R> {
