@@ -259,7 +259,7 @@ pub struct Config {
     /// pool's), for at most this share of the time, percent; 0 = never. At most 50.
     pub collapse_percent: u32,
     /// Largest value, bytes. Default: min(64 MiB, memory / 8); at most 512 MiB and memory / 2. A full cache takes a value
-    /// over a quarter of its room when it comes back soon, and refuses it at first (`Error::NoRoom`).
+    /// over a third of its room when it comes back soon, and refuses it at first (`Error::NoRoom`).
     pub item_size_max: Option<u64>,
     /// Longest key, bytes. Default: 65,536, or what a quarter of a segment holds in a small cache.
     pub key_size_max: Option<usize>,

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::item::{long_bytes, Fields, Kind, Measured, Record, CHUNK_PREFIX};
 use crate::location::Place;
 use crate::metrics::Counter;
-use crate::policy::{Pool, LARGE_PART};
+use crate::policy::Pool;
 use crate::sync::Ordering;
 use crate::writer::Reserved;
 use std::sync::Arc;
@@ -121,19 +121,15 @@ impl Inner {
     }
 
     /// Where a value of `bytes` belongs: where the one it replaces lies, else where the policy admits it. Uses up
-    /// its ghost. Refused, if it is over a quarter of the memory and too large a part of a full cache to be let in this
-    /// time. (Of the memory, not of the room that index and tables leave: a quarter can be relied on.)
-    fn pool_for(&self, key: &[u8], bytes: usize, value_bytes: usize) -> Result<Pool, Error> {
+    /// its ghost. Refused, if it is too large a part of a full cache to be let in this time.
+    fn pool_for(&self, key: &[u8], bytes: usize) -> Result<Pool, Error> {
         let store = &self.store;
         let hash = store.hash(key);
         {
             let pin = store.pin();
             let pool = match store.find(hash, key) {
                 Some(found) => Some(store.segments.of(found.slot.place()).pool()),
-                None if value_bytes as u64 > store.budget.limit_bytes() / LARGE_PART => {
-                    store.admit_large(&pin, hash, bytes)
-                }
-                None => Some(store.admit(&pin, hash, bytes)),
+                None => store.admit_large(&pin, hash, bytes),
             };
             if let Some(pool) = pool {
                 return Ok(pool);
@@ -254,7 +250,7 @@ impl Writer {
             return Ok(pool);
         }
         let bytes = long_bytes(self.key.len(), &self.fields, self.total, 4);
-        let pool = self.inner.pool_for(&self.key, bytes, self.total)?;
+        let pool = self.inner.pool_for(&self.key, bytes)?;
         self.pool = Some(pool);
         Ok(pool)
     }

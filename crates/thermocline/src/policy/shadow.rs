@@ -346,16 +346,16 @@ mod tests {
     }
 
     #[test]
-    fn in_a_full_shadow_an_item_over_a_quarter_comes_in_the_second_time() {
+    fn in_a_full_shadow_an_item_over_a_third_comes_in_the_second_time() {
         let mut shadow = Shadow::new(100, 1);
         misses(&mut shadow, 0, 1000..2000);
-        shadow.request(&conditions(0), 1, 26);
-        assert!(!shadow.request(&conditions(0), 1, 26), "a ghost was left");
-        assert!(shadow.request(&conditions(0), 1, 26));
-        shadow.request(&conditions(0), 2, 25);
-        assert!(shadow.request(&conditions(0), 2, 25), "let in at once");
+        shadow.request(&conditions(0), 1, 34);
+        assert!(!shadow.request(&conditions(0), 1, 34), "a ghost was left");
+        assert!(shadow.request(&conditions(0), 1, 34));
+        shadow.request(&conditions(0), 2, 33);
+        assert!(shadow.request(&conditions(0), 2, 33), "let in at once");
         (0..100_000).for_each(|key| {
-            shadow.request(&conditions(0), 5000 + key, 30);
+            shadow.request(&conditions(0), 5000 + key, 40);
         });
         assert!(shadow.bytes() < 100_000, "few ghosts of refused ones stay");
     }

@@ -160,20 +160,20 @@ fn the_forgiveness_is_clamped() {
 }
 
 #[test]
-fn an_item_over_a_quarter_of_a_full_cache_must_have_come_back() {
+fn an_item_over_a_third_of_a_full_cache_must_have_come_back() {
     let large = |size, ghost_age| Insert {
         size,
         ghost_age,
         ..insert()
     };
     let refused = |setting, insert: Insert| policy().refuses(setting, &insert);
-    assert!(!refused(&STRICT, large(250, None)));
-    assert!(refused(&STRICT, large(251, None)));
-    assert!(!refused(&STRICT, large(251, Some(1))));
-    assert!(refused(&STRICT, large(251, Some(4))), "not soon enough");
+    assert!(!refused(&STRICT, large(333, None)));
+    assert!(refused(&STRICT, large(334, None)));
+    assert!(!refused(&STRICT, large(334, Some(1))));
+    assert!(refused(&STRICT, large(334, Some(4))), "not soon enough");
     let all = &ReclaimPolicy::GenDuel.settings(Objective::Balanced)[4];
     assert_eq!(all.test, Test::All);
-    assert!(refused(all, large(251, None)) && !refused(all, large(251, Some(9))));
+    assert!(refused(all, large(334, None)) && !refused(all, large(334, Some(9))));
     let cold = Insert {
         evicted_before: false,
         ..large(400, None)

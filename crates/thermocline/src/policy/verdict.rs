@@ -7,8 +7,9 @@ use super::{Insert, ItemFacts, Pool, SegmentFacts, Test, Verdict, Whole};
 
 /// However small an item, the epoch test forgives it at most this many doublings of age, and the reverse.
 const EPOCH_TEST_CLAMP: f64 = 6.0;
-/// An item over this part of the cache is not let in on its first request once the cache is full.
-pub const LARGE_PART: u64 = 4;
+/// An item over this part of the room is not let in on its first request once the cache is full. A quarter of the memory,
+/// the most that a server takes, is less wherever index and tables leave three quarters of it.
+pub const LARGE_PART: u64 = 3;
 
 /// A setting and what its verdicts run on.
 #[derive(Clone, Copy)]

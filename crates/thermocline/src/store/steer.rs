@@ -123,8 +123,8 @@ impl Store {
     }
 
     /// Bytes of later inserts that a stored item outlives at least: what was configured, else the larger of
-    /// 2 % of the cache and 4 segments; at most a quarter of the cache. But an item of up to a quarter of the memory, which
-    /// is more, outlives itself: else it could be gone when its writer is told that it is stored.
+    /// 2 % of the cache and 4 segments; at most a quarter of the cache. But an item of up to a third,
+    /// which is let in at once, outlives itself: else it could be gone when its writer is told that it is stored.
     pub(crate) fn fresh_min_bytes(&self, largest: u64) -> u64 {
         let capacity = self.facts.capacity_bytes.load(Ordering::Relaxed);
         let segment = self.segments.bytes() as u64;
@@ -132,7 +132,7 @@ impl Store {
             return configured.min(capacity / 4);
         }
         let share = (capacity as f64 * crate::config::FRESH_SHARE) as u64;
-        let itself = largest.min(self.budget.limit_bytes() / LARGE_PART + segment);
+        let itself = largest.min(capacity / LARGE_PART + segment);
         share.max(4 * segment).min(capacity / 4).max(itself)
     }
 
