@@ -75,8 +75,10 @@ fn a_join_beyond_the_limit_leaves_the_value() {
 
 #[test]
 fn meta_commands_on_long_values_answer_as_on_short_ones() {
-    let server = server();
+    let server = ours(&["-m", "512", "-I", "32m", "-t", "1", "-o", "test_clock"]);
     let mut client = server.connect();
+    // A time to live is told in whole seconds, and copies of 20 MiB may take one.
+    assert_eq!(client.ask("debugtime p"), "OK");
     store(&mut client, "v", "o", OLD);
     let answer = client.ask("ms v 2 MA c s Oq\r\nab");
     let token = answer
