@@ -25,8 +25,8 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn check(flags: &MetaFlags<'_>) {
-    assert!(flags.words().count() <= FLAGS_MAX);
-    for word in flags.words() {
+    assert!(flags.sent.words().count() <= FLAGS_MAX);
+    for word in flags.sent.words() {
         assert!(flags.has(word[0]), "a flag was read over");
     }
     assert!(flags.opaque.is_none_or(|opaque| opaque.len() <= OPAQUE_MAX));

@@ -115,10 +115,14 @@ impl Conversation {
                 let made_s = Some(meta_reply::given_s(made, now_ms));
                 self.answer_number(meta, value, Facts { made_s, ..facts })
             }
-            Ok(Outcome::NotFound) => meta_reply::miss(&mut self.out.bytes, b"NF", meta.key, flags),
-            Ok(Outcome::Exists) => meta_reply::miss(&mut self.out.bytes, b"EX", meta.key, flags),
+            Ok(Outcome::NotFound) => {
+                meta_reply::miss(&mut self.out.bytes, b"NF", meta.key, &flags.sent)
+            }
+            Ok(Outcome::Exists) => {
+                meta_reply::miss(&mut self.out.bytes, b"EX", meta.key, &flags.sent)
+            }
             Ok(Outcome::NotANumber) => self.out.line(NOT_A_NUMBER),
-            Err(_) => meta_reply::miss(&mut self.out.bytes, b"NS", meta.key, flags),
+            Err(_) => meta_reply::miss(&mut self.out.bytes, b"NS", meta.key, &flags.sent),
         }
     }
 
@@ -133,7 +137,7 @@ impl Conversation {
             Of::Arith,
             &mut self.out.bytes,
             meta.key,
-            &meta.flags,
+            &meta.flags.sent,
             &facts,
         );
         self.out.push(b"\r\n");

@@ -4,24 +4,22 @@
 //! `meta_get`. The reply of a value is written around the bytes the engine appends: nothing is copied twice.
 
 use super::conversation::{Conversation, MoreKeys};
-use super::meta_reply::{self, Of};
+use super::meta_reply;
 use crate::net::{Out, BATCH_KEYS, COPY_BYTES_MAX};
 use crate::stats::WorkerCounters;
-use crate::wire::{push_u64, Get, Meta as MetaRequest, MetaFlags, Words};
+use crate::wire::{push_u64, FlagWords, Get, Meta as MetaRequest, Read, Words};
 use arrayvec::ArrayVec;
 use thermocline::{Guard, Meta, ReadSink, Want};
 
-/// One key that is asked for, and how it is to be answered.
+/// How a key that is asked for is to be answered.
 enum Ask<'a> {
     /// A key of a `get`; the last of its line is followed by END.
     Text {
-        key: &'a [u8],
         token: bool,
         last: bool,
     },
     Meta {
-        key: &'a [u8],
-        flags: MetaFlags<'a>,
+        flags: FlagWords<'a>,
     },
 }
 
@@ -70,6 +68,12 @@ impl<'a> Batch<'a> {
     fn is_full(&self) -> bool {
         self.keys.is_full()
     }
+
+    fn push(&mut self, key: &'a [u8], ask: Ask<'a>, place: Resume) {
+        self.keys.push(key);
+        self.asks.push(ask);
+        self.places.push(place);
+    }
 }
 
 impl Conversation {
@@ -99,13 +103,8 @@ impl Conversation {
                 return Some(resume);
             }
             next = keys.next();
-            batch.places.push(place);
-            batch.keys.push(key);
-            batch.asks.push(Ask::Text {
-                key,
-                token: get.token,
-                last: next.is_none(),
-            });
+            let (token, last) = (get.token, next.is_none());
+            batch.push(key, Ask::Text { token, last }, place);
             let left = next.map_or(0, |next| next.len() + keys.rest().len());
             place = Resume {
                 at: line.at + line.bytes - left,
@@ -115,30 +114,34 @@ impl Conversation {
         None
     }
 
-    /// Adds an `mg` whose line begins at `at`. Some: output piled up.
-    pub(super) fn batch_meta<'a>(
+    /// Adds the one key of a line that begins at `at`. Some: output piled up.
+    #[inline]
+    pub(super) fn batch_read<'a>(
         &mut self,
         batch: &mut Batch<'a>,
-        meta: MetaRequest<'a>,
+        read: Read<'a>,
         at: usize,
     ) -> Option<Resume> {
-        let unmarked = meta.flags.has(b'u');
-        let want = Want {
-            token: meta.flags.has(b'c'),
-            mark: !unmarked,
-            count: true,
+        let (key, ask, want) = match read {
+            Read::Get(key) => {
+                let (token, last) = (false, true);
+                (key, Ask::Text { token, last }, Want::default())
+            }
+            Read::Meta { key, flags } => {
+                let want = Want {
+                    token: flags.has(b'c'),
+                    mark: !flags.has(b'u'),
+                    count: true,
+                };
+                (key, Ask::Meta { flags }, want)
+            }
         };
         let place = Resume { at, more: None };
-        if let Some(resume) = self.make_room(batch, want, place) {
-            return Some(resume);
+        let resume = self.make_room(batch, want, place);
+        if resume.is_none() {
+            batch.push(key, ask, place);
         }
-        batch.places.push(place);
-        batch.keys.push(meta.key);
-        batch.asks.push(Ask::Meta {
-            key: meta.key,
-            flags: meta.flags,
-        });
-        None
+        resume
     }
 
     /// Answers what is gathered if one more key of this kind, from `place`, would not fit. Some: output has piled up.
@@ -158,6 +161,7 @@ impl Conversation {
             return None;
         }
         let mut replies = Replies {
+            keys: &batch.keys,
             asks: &batch.asks,
             out: &mut self.out,
             now_ms: self.now_ms,
@@ -239,6 +243,7 @@ impl Answered {
 
 /// Writes replies while the engine reads.
 struct Replies<'s, 'a> {
+    keys: &'s [&'a [u8]],
     asks: &'s [Ask<'a>],
     out: &'s mut Out,
     now_ms: u64,
@@ -259,8 +264,9 @@ impl Replies<'_, '_> {
     /// Everything before the value; true if the value is to follow.
     fn write_head(&mut self, index: usize, meta: &Meta) -> bool {
         self.forget_claim(index);
+        let key = self.keys[index];
         match &self.asks[index] {
-            Ask::Text { key, token, .. } => {
+            Ask::Text { token, .. } => {
                 let out = &mut self.out.bytes;
                 out.extend_from_slice(b"VALUE ");
                 out.extend_from_slice(key);
@@ -279,10 +285,9 @@ impl Replies<'_, '_> {
                 out.extend_from_slice(b"\r\n");
                 true
             }
-            Ask::Meta { key, flags } => {
+            Ask::Meta { flags } => {
                 let marks = meta.marks.unwrap_or_default();
-                let facts = meta_reply::Facts::of(meta, self.now_ms);
-                meta_reply::hit(Of::Get, &mut self.out.bytes, key, flags, &facts);
+                meta_reply::read(&mut self.out.bytes, key, flags, meta, self.now_ms);
                 if marks.won {
                     self.out.push(b" Z");
                 }
@@ -332,6 +337,12 @@ impl ReadSink for Replies<'_, '_> {
     fn tail(&mut self, index: usize, _meta: &Meta) {
         self.answered.hits += 1;
         match &self.asks[index] {
+            // In one push what the two below would write: most replies end so.
+            Ask::Text { last: true, .. } => {
+                self.answered.keys += 1;
+                self.answered.lines += 1;
+                return self.out.push(b"\r\nEND\r\n");
+            }
             Ask::Meta { flags, .. } if !flags.has(b'v') => self.out.bytes.truncate(self.value_at),
             _ => self.out.push(b"\r\n"),
         }
@@ -350,8 +361,9 @@ impl ReadSink for Replies<'_, '_> {
 
     fn miss(&mut self, index: usize) {
         self.forget_claim(index);
-        if let Ask::Meta { key, flags } = &self.asks[index] {
+        if let Ask::Meta { flags } = &self.asks[index] {
             if !flags.quiet() {
+                let key = self.keys[index];
                 meta_reply::miss(&mut self.out.bytes, b"EN", key, flags);
             }
         }
@@ -374,8 +386,7 @@ mod tests {
     #[test]
     fn a_claim_of_a_reply_that_was_cut_off_is_forgotten() {
         let asks = [Ask::Meta {
-            key: b"k",
-            flags: MetaFlags::default(),
+            flags: FlagWords::default(),
         }];
         let stale = Meta {
             marks: Some(Marks {
@@ -386,6 +397,7 @@ mod tests {
         };
         let mut out = Out::default();
         let mut replies = Replies {
+            keys: &[b"k"],
             asks: &asks,
             out: &mut out,
             now_ms: 0,

@@ -10,7 +10,7 @@ use super::store::Payload;
 use crate::net::{Out, Talk, LINE_EXTRA_BYTES, OUTPUT_HIGH_BYTES, STREAM_BYTES_MIN};
 use crate::shared::Shared;
 use crate::stats::WorkerCounters;
-use crate::wire::{self, Limits, Request, Words};
+use crate::wire::{self, Limits, Read, Request, Words};
 use std::sync::Arc;
 use thermocline::Cache;
 
@@ -93,6 +93,15 @@ impl Conversation {
             if let Some(next) = self.before_a_line(talk, input, &mut at, served) {
                 break next;
             }
+            if let Some((read, line_bytes)) = self.quick_read(talk, &input[at..]) {
+                served += 1;
+                resume = self.batch_read(&mut batch, read, at);
+                if resume.is_some() {
+                    break Next::Flush;
+                }
+                at += line_bytes;
+                continue;
+            }
             let Some((line, line_bytes)) = wire::split_line(&input[at..]) else {
                 break match self.line_is_too_long(&input[at..]) {
                     true => Next::Close,
@@ -116,6 +125,15 @@ impl Conversation {
             (at, talk.more, next) = (place, more, Next::Flush);
         }
         Step { consumed: at, next }
+    }
+
+    /// The common case: a read of one key, for a client whose lines are read as they come.
+    #[inline]
+    fn quick_read<'a>(&self, talk: &Talk, input: &'a [u8]) -> Option<(Read<'a>, usize)> {
+        match talk.more.is_some() || !talk.trusted {
+            true => None,
+            false => wire::quick_read(input, self.limits.key_size_max),
+        }
     }
 
     /// What was begun before goes on first. Some: no further line is taken up now.
@@ -181,7 +199,7 @@ impl Conversation {
             }
         };
         let piled_up = match request {
-            // The common case: reads gather until something else comes along.
+            // Reads gather until something else comes along.
             Request::Get(get) => {
                 let line = KeyLine {
                     at,
@@ -190,7 +208,10 @@ impl Conversation {
                 };
                 self.batch_get(batch, get, line)
             }
-            Request::MetaGet(meta) if Batch::takes(&meta) => self.batch_meta(batch, meta, at),
+            Request::MetaGet(meta) if Batch::takes(&meta) => {
+                let (key, flags) = (meta.key, meta.flags.sent);
+                self.batch_read(batch, Read::Meta { key, flags }, at)
+            }
             request => {
                 if let Some(resume) = self.flush(batch) {
                     return Took::PiledUp(resume);

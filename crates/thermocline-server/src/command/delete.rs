@@ -100,7 +100,7 @@ impl Conversation {
             Outcome::Exists => b"EX",
             Outcome::NoRoom => return self.out.line(OUT_OF_MEMORY),
         };
-        meta_reply::miss(&mut self.out.bytes, word, meta.key, &meta.flags);
+        meta_reply::miss(&mut self.out.bytes, word, meta.key, &meta.flags.sent);
     }
 
     /// None: a long value is to be marked, which is a copy of it.

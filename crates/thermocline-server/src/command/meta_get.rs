@@ -23,7 +23,7 @@ impl Conversation {
         let Some(found) = found else {
             self.counters.get_misses.add(1);
             if !flags.quiet() {
-                meta_reply::miss(&mut self.out.bytes, b"EN", request.key, flags);
+                meta_reply::miss(&mut self.out.bytes, b"EN", request.key, &flags.sent);
             }
             return;
         };
@@ -162,9 +162,21 @@ impl Conversation {
         let value = flags.has(b'v') && !same;
         if flags.has(b'v') && same {
             self.out.push(b"HD");
-            meta_reply::returned(Of::Get, &mut self.out.bytes, request.key, flags, &facts);
+            meta_reply::returned(
+                Of::Get,
+                &mut self.out.bytes,
+                request.key,
+                &flags.sent,
+                &facts,
+            );
         } else {
-            meta_reply::hit(Of::Get, &mut self.out.bytes, request.key, flags, &facts);
+            meta_reply::hit(
+                Of::Get,
+                &mut self.out.bytes,
+                request.key,
+                &flags.sent,
+                &facts,
+            );
         }
         if marks.won && !created {
             self.out.push(b" Z");

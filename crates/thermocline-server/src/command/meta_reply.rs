@@ -1,7 +1,7 @@
 //! Replies of meta commands: the flags of the request walked in order, each answered from the item's facts.
 
 use super::expiry::Expire;
-use crate::wire::{push_u64, MetaFlags};
+use crate::wire::{push_u64, FlagWords};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use thermocline::Meta;
@@ -63,19 +63,33 @@ pub enum Of {
     Arith,
 }
 
-/// `HD` or `VA size` and the flags asked for, without the line end.
-pub fn hit(of: Of, out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, facts: &Facts) {
-    if flags.has(b'v') {
-        out.extend_from_slice(b"VA ");
-        push_u64(out, facts.value_bytes as u64);
-    } else {
-        out.extend_from_slice(b"HD");
+/// What a read of an item begins with, without the line end: facts are gathered where they are asked for.
+#[inline]
+pub fn read(out: &mut Vec<u8>, key: &[u8], flags: &FlagWords<'_>, meta: &Meta, now_ms: u64) {
+    size(out, flags, meta.value_bytes);
+    if flags.asks_for_facts() {
+        returned(Of::Get, out, key, flags, &Facts::of(meta, now_ms));
     }
+}
+
+/// `HD` or `VA size` and the flags asked for, without the line end.
+pub fn hit(of: Of, out: &mut Vec<u8>, key: &[u8], flags: &FlagWords<'_>, facts: &Facts) {
+    size(out, flags, facts.value_bytes);
     returned(of, out, key, flags, facts);
 }
 
+#[inline]
+fn size(out: &mut Vec<u8>, flags: &FlagWords<'_>, value_bytes: usize) {
+    if flags.has(b'v') {
+        out.extend_from_slice(b"VA ");
+        push_u64(out, value_bytes as u64);
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+}
+
 /// The flags that come back on a hit or a store. `key` is as it stood on the wire.
-pub fn returned(of: Of, out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, facts: &Facts) {
+pub fn returned(of: Of, out: &mut Vec<u8>, key: &[u8], flags: &FlagWords<'_>, facts: &Facts) {
     let (get, set) = (of == Of::Get, of == Of::Set);
     let mut ttl_s = facts.ttl_s;
     for word in flags.words() {
@@ -99,7 +113,7 @@ pub fn returned(of: Of, out: &mut Vec<u8>, key: &[u8], flags: &MetaFlags<'_>, fa
 }
 
 /// A whole line for what was not found or not done: only key and opaque come back.
-pub fn miss(out: &mut Vec<u8>, word: &[u8], key: &[u8], flags: &MetaFlags<'_>) {
+pub fn miss(out: &mut Vec<u8>, word: &[u8], key: &[u8], flags: &FlagWords<'_>) {
     out.extend_from_slice(word);
     for word in flags.words() {
         match word[0] {

@@ -237,7 +237,13 @@ impl Conversation {
             ..Facts::default()
         };
         self.out.push(word);
-        meta_reply::returned(Of::Set, &mut self.out.bytes, set.key, &set.flags, &facts);
+        meta_reply::returned(
+            Of::Set,
+            &mut self.out.bytes,
+            set.key,
+            &set.flags.sent,
+            &facts,
+        );
         self.out.push(b"\r\n");
     }
 }

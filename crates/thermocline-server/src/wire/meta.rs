@@ -1,7 +1,7 @@
 //! The flags of meta commands: one letter, some followed at once by an argument.
 //!
 //! Owns: reading them into one small struct and every refusal they can earn.
-//! Leaves to others: what they do. Replies walk `raw` again, because flags come back in the order they were sent.
+//! Leaves to others: what they do. Replies walk the words again, because flags come back in the order they were sent.
 
 use super::{parse_i64, parse_u32, parse_u64, Refusal, Words};
 
@@ -39,12 +39,51 @@ pub(super) enum Command {
 
 pub type MetaError = Refusal;
 
-#[derive(Clone, Copy, Default, Debug)]
-pub struct MetaFlags<'a> {
-    /// All flag words as sent.
+/// The flag words as they were sent, and which letters they begin with: all that a read has to know.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct FlagWords<'a> {
+    /// All of them, with the blanks before and between.
     pub raw: &'a [u8],
     /// One bit a letter seen: bit 0 = 'A' .. bit 57 = 'z'.
     seen: u64,
+}
+
+impl<'a> FlagWords<'a> {
+    #[inline]
+    pub fn has(&self, letter: u8) -> bool {
+        self.seen & bit(letter) != 0
+    }
+
+    /// Whether one of them has the reply say something beside the value.
+    #[inline]
+    pub fn asks_for_facts(&self) -> bool {
+        const FACTS: u64 = bits(b"cfhklstO");
+        self.seen & FACTS != 0
+    }
+
+    /// Notes that a word with this letter was sent.
+    #[inline]
+    pub(super) fn add(&mut self, letter: u8) {
+        self.seen |= bit(letter);
+    }
+
+    /// In the order they were sent.
+    pub fn words(&self) -> Words<'a> {
+        Words::new(self.raw)
+    }
+
+    pub fn quiet(&self) -> bool {
+        self.has(b'q')
+    }
+
+    pub fn base64(&self) -> bool {
+        self.has(b'b')
+    }
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+pub struct MetaFlags<'a> {
+    pub sent: FlagWords<'a>,
     pub opaque: Option<&'a [u8]>,
     /// C: the token the item must have.
     pub compare: Option<u64>,
@@ -69,17 +108,12 @@ pub struct MetaFlags<'a> {
 impl<'a> MetaFlags<'a> {
     #[inline]
     pub fn has(&self, letter: u8) -> bool {
-        self.seen & bit(letter) != 0
-    }
-
-    /// Flag words in the order they were sent.
-    pub fn words(&self) -> Words<'a> {
-        Words::new(self.raw)
+        self.sent.has(letter)
     }
 
     /// Whether `first` was sent and `second` was not, or came after it: some flags take effect in the order they came.
     pub fn before(&self, first: u8, second: u8) -> bool {
-        let mut words = self.words().map(|word| word[0]);
+        let mut words = self.sent.words().map(|word| word[0]);
         words.find(|&letter| letter == first || letter == second) == Some(first)
     }
 
@@ -93,19 +127,17 @@ impl<'a> MetaFlags<'a> {
     }
 
     pub fn quiet(&self) -> bool {
-        self.has(b'q')
+        self.sent.quiet()
     }
 
     pub fn base64(&self) -> bool {
-        self.has(b'b')
+        self.sent.base64()
     }
 
     pub(super) fn parse(command: Command, words: Words<'a>) -> Result<MetaFlags<'a>, MetaError> {
-        let mut flags = MetaFlags {
-            raw: words.rest(),
-            ..MetaFlags::default()
-        };
-        if flags.raw.len() > 2 * FLAGS_MAX && words.clone().count() > FLAGS_MAX {
+        let mut flags = MetaFlags::default();
+        flags.sent.raw = words.rest();
+        if words.rest().len() > 2 * FLAGS_MAX && words.clone().count() > FLAGS_MAX {
             return Err(Refusal::new(b"CLIENT_ERROR options flags are too long"));
         }
         for word in words {
@@ -122,7 +154,7 @@ impl<'a> MetaFlags<'a> {
         if self.has(letter) {
             return Err(command.duplicate_flag());
         }
-        self.seen |= bit(letter);
+        self.sent.add(letter);
         match letter {
             b'O' if argument.len() > OPAQUE_MAX => {
                 return Err(Refusal::new(b"CLIENT_ERROR opaque token too long"))

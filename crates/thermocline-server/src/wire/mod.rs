@@ -7,12 +7,14 @@
 mod key;
 mod meta;
 mod number;
+mod quick;
 mod request;
 mod text;
 
 pub use key::{percent_encode, push_word};
-pub use meta::{ArithMode, MetaError, MetaFlags, StoreMode, FLAGS_MAX, OPAQUE_MAX};
+pub use meta::{ArithMode, FlagWords, MetaError, MetaFlags, StoreMode, FLAGS_MAX, OPAQUE_MAX};
 pub use number::{parse_i64, parse_u32, parse_u64, push_u64};
+pub use quick::{quick_read, Read};
 pub use request::{
     Admin, Arith, Delete, Flush, Get, GetTouch, Meta, MetaSet, Refusal, Request, Store, Touch,
     Verb, VALUE_BYTES_MAX,

@@ -53,6 +53,9 @@ pub fn push_u64(out: &mut Vec<u8>, mut value: u64) {
     if value < 10 {
         return out.push(b'0' + value as u8);
     }
+    if value < 10_000 {
+        return push_short(out, value as usize);
+    }
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     while value >= 10 {
@@ -66,6 +69,18 @@ pub fn push_u64(out: &mut Vec<u8>, mut value: u64) {
         digits[at] = b'0' + value as u8;
     }
     out.extend_from_slice(&digits[at..]);
+}
+
+/// Two to four digits: a length of so many bytes is what most values have. Four are written, and those beyond cut off,
+/// which spares a copy of unknown length.
+#[inline]
+fn push_short(out: &mut Vec<u8>, value: usize) {
+    let (high, low) = (value / 100 * 2, value % 100 * 2);
+    let digits = [PAIRS[high], PAIRS[high + 1], PAIRS[low], PAIRS[low + 1]];
+    let zeros = usize::from(value < 1000) + usize::from(value < 100);
+    let len = out.len() + digits.len() - zeros;
+    out.extend_from_slice(&(u32::from_le_bytes(digits) >> (8 * zeros)).to_le_bytes());
+    out.truncate(len);
 }
 
 /// 00 to 99: half as many divisions as digit by digit.
