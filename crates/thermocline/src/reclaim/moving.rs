@@ -5,14 +5,14 @@
 
 use crate::compress::Press;
 use crate::item::{Header, Kind, Layout, Measured, Record};
-use crate::location::{Place, Tier};
+use crate::location::{Place, Tier, UNIT_BYTES};
 use crate::mem::Pin;
 use crate::metrics::Counter;
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::{Origin, Pool};
 use crate::store::Store;
 use crate::sync::Ordering;
-use crate::writer::{Opening, Reserved};
+use crate::writer::{Lane, Opening, Reserved};
 
 /// Where survivors go.
 #[derive(Clone, Copy)]
@@ -291,6 +291,7 @@ fn copy_table(
     }
 }
 
+/// Room for a record that is moved: in what is open, before a segment is opened for reclaim alone.
 pub(super) fn reserve(
     store: &Store,
     pin: &Pin,
@@ -307,6 +308,11 @@ pub(super) fn reserve(
         (Tier::Compressed, true, false) => &store.lanes.compressed_main,
         (Tier::Compressed, false, _) => &store.lanes.compressed_probation,
     };
+    if target.tier == Tier::Hot && !(to_main && target.compaction) {
+        if let Some(place) = reserve_open(store, pin, bytes, wide, (target.pool, lane)) {
+            return Some(place);
+        }
+    }
     let opening = Opening {
         tier: target.tier,
         origin: match (to_main, target.compaction) {
@@ -321,4 +327,34 @@ pub(super) fn reserve(
         Reserved::At(place) => Some(place),
         Reserved::Full => None,
     }
+}
+
+/// Room in what is open of a pool, in the writers' lanes or in reclaim's own: all are as young, and what is open and not
+/// full holds nothing. The fullest first, so that small records fill what large ones leave.
+fn reserve_open(
+    store: &Store,
+    pin: &Pin,
+    bytes: usize,
+    wide: bool,
+    (pool, own): (Pool, &Lane),
+) -> Option<Place> {
+    if store.setting().rules.classes {
+        // Where the kernel's generations are kept survivors are older than what is new.
+        return None;
+    }
+    let room = store.segments.bytes();
+    let grain = UNIT_BYTES * (1 + usize::from(wide));
+    let writers = store.lanes.of_pool(pool).iter();
+    let (_, lane) = writers
+        .chain([own])
+        .filter_map(|lane| Some((lane.open()?.1, lane)))
+        .filter(|&(used, _)| used.next_multiple_of(grain) + bytes <= room)
+        .max_by_key(|&(used, _)| used)?;
+    let place = lane.reserve_open(&store.segments, pin, bytes, wide)?;
+    if pool == Pool::Main && !std::ptr::eq(lane, own) {
+        // Counted when it is put into main, and not again when the segment is sealed.
+        let among_new = &store.facts.among_new;
+        among_new.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+    Some(place)
 }
