@@ -39,6 +39,18 @@ pub struct Candidate {
     pub dead_bytes: u64,
     /// Bytes whose items have expired and are not dead yet.
     pub expired_bytes: u64,
+    /// It is drained soon in any case (`is_soon_drained`).
+    pub soon: bool,
+}
+
+/// Of main one segment in so many is old, and of probation one in so many.
+const OLD_PARTS: [usize; 2] = [3, 32];
+
+/// Whether the segment at this place in the queue of its pool, the oldest at 0, is among the oldest: it is drained soon, and
+/// its dead bytes come free then. What lies in it needs a verdict, not a copy to another segment (a large value that leaves
+/// is dead in the next segments, too: a quarter of all that was copied where sizes vary).
+pub fn is_soon_drained(pool: Pool, at: usize, sealed: usize) -> bool {
+    at * OLD_PARTS[pool as usize] < sealed
 }
 
 impl Candidate {
@@ -50,6 +62,9 @@ impl Candidate {
     fn is_worth_it(&self, segment_bytes: u64, shares: Shares) -> bool {
         let needed = (segment_bytes as f64 * COMPACT_SHARE).max(1.0);
         let freed = self.freed_bytes();
+        if self.soon && self.expired_bytes == 0 && freed < self.used_bytes {
+            return false;
+        }
         match self.pool {
             Pool::Main => {
                 self.expired_bytes as f64 >= needed
@@ -306,7 +321,28 @@ mod tests {
             used_bytes: 100,
             dead_bytes,
             expired_bytes,
+            soon: false,
         }
+    }
+
+    #[test]
+    fn what_is_drained_soon_is_not_copied_together_before() {
+        let old = |dead, expired| Candidate {
+            soon: true,
+            ..candidate(1, Pool::Main, dead, expired)
+        };
+        let worth = |candidate| most_freed([candidate], 100, with_probation(0.5)).is_some();
+        assert!(worth(candidate(1, Pool::Main, 50, 0)) && !worth(old(50, 0)));
+        assert!(worth(old(100, 0)), "there is nothing to copy");
+        assert!(worth(old(0, 10)), "expired bytes go before live ones");
+        let soon = |pool, sealed| {
+            let old = |at: &usize| is_soon_drained(pool, *at, sealed);
+            (0..sealed).filter(old).count()
+        };
+        assert_eq!(soon(Pool::Main, 128), 4);
+        assert_eq!(soon(Pool::Main, 8), 1);
+        assert_eq!(soon(Pool::Probation, 3), 1);
+        assert_eq!(soon(Pool::Probation, 0), 0);
     }
 
     #[test]

@@ -448,12 +448,14 @@ impl Simulation {
         }
         let candidates = [Pool::Main, Pool::Probation].into_iter().flat_map(|pool| {
             let sealed = &self.queues[pool as usize].sealed;
-            sealed.iter().map(move |segment| Candidate {
+            let places = sealed.iter().enumerate();
+            places.map(move |(at, segment)| Candidate {
                 segment: segment.id,
                 pool,
                 used_bytes: segment.used_bytes,
                 dead_bytes: segment.dead_bytes,
                 expired_bytes: 0,
+                soon: is_soon_drained(pool, at, sealed.len()),
             })
         });
         let probation = self.queues[Pool::Probation as usize].used_bytes;

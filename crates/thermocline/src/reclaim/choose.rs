@@ -293,13 +293,18 @@ impl Reclaim {
             segment_bytes,
             fresh_min_bytes: store.fresh_min_bytes(largest),
             wants_ageing: store.setting().rules.classes && lock(&store.generations).wants_ageing(),
-            most_freed: self.most_freed(store, books),
+            most_freed: self.most_freed(store, books, self.evicts(store)),
         }
     }
 
     /// The segment whose dead and expired bytes are most worth a copy of the rest; looks at a window of
-    /// the table at a time.
-    pub(super) fn most_freed(&self, store: &Store, books: &mut Books) -> Option<Candidate> {
+    /// the table at a time. `drains`: room is made, and what is old is drained soon.
+    pub(super) fn most_freed(
+        &self,
+        store: &Store,
+        books: &mut Books,
+        drains: bool,
+    ) -> Option<Candidate> {
         let now_s = store.time.now_s();
         let probation_bytes = books.sealed_bytes[0] + books.compressed_bytes[0];
         let queued: usize = books.queues().into_iter().map(VecDeque::len).sum();
@@ -309,14 +314,17 @@ impl Reclaim {
         let window = queued.min(CANDIDATES_MAX);
         let start = books.candidate_at % queued;
         books.candidate_at = start + window;
-        let ids = books
-            .queues()
-            .into_iter()
-            .flatten()
+        let places = |queue: &VecDeque<SegmentId>| {
+            let sealed = queue.len();
+            (0..sealed).map(move |at| (at, sealed))
+        };
+        let queues = books.queues();
+        let ids = queues
+            .iter()
+            .flat_map(|queue| queue.iter().copied().zip(places(queue)))
             .cycle()
             .skip(start)
-            .take(window)
-            .copied();
+            .take(window);
         let flushed = store.flush.birth.load(Ordering::Acquire);
         let any = store.flush.any.load(Ordering::Acquire);
         let dropped = |id: SegmentId, birth: u64| match &store.groups {
@@ -324,9 +332,10 @@ impl Reclaim {
             _ => 0,
         };
         let stuck = |id: &SegmentId| books.given_up.contains(id);
-        let ids = ids.filter(|id| can_drain(store, *id) && !stuck(id));
-        let candidates = ids.map(|id| {
+        let ids = ids.filter(|(id, _)| can_drain(store, *id) && !stuck(id));
+        let candidates = ids.map(|(id, (at, sealed))| {
             let segment = store.segment(id);
+            let in_turn = drains && segment.tier() == Tier::Hot;
             let gone = segment.birth() <= flushed;
             Candidate {
                 segment: id.0,
@@ -339,6 +348,7 @@ impl Reclaim {
                 } else {
                     segment.expiring.expired(now_s) + dropped(id, segment.birth())
                 },
+                soon: in_turn && policy::is_soon_drained(segment.pool(), at, sealed),
             }
         });
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed);

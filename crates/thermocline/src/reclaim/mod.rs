@@ -401,7 +401,7 @@ impl Reclaim {
         if books.drain.is_none() {
             // In a quiet cache nobody else moves the epoch on, and nothing sealed would ever count as settled.
             let _ = store.domain.try_advance() && store.domain.try_advance();
-            let Some(best) = self.most_freed(store, &mut books) else {
+            let Some(best) = self.most_freed(store, &mut books, false) else {
                 let freed = self.free_condemned(store, &mut books);
                 return freed;
             };
