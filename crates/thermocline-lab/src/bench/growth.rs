@@ -3,9 +3,9 @@
 //!
 //! Two passes over two caches. The first watches sizes only. The second times each insert by the thread's CPU
 //! clock and asks the kernel for page faults after each, so that inserts that had to be given a fresh page are
-//! told apart; over its last million it also asks the engine whether the index was restructured. Beside it stands a fixed
-//! piece of work timed the same way. (Instructions, which no neighbour lengthens, are callgrind's: virtual machines often
-//! have no hardware counters to read here.)
+//! told apart; over its last million it also asks the engine whether the index was restructured. In turns with the inserts
+//! runs a fixed piece of work, timed the same way and as often: a worst one can only be judged beside as many. (Instructions,
+//! which no neighbour lengthens, are callgrind's: virtual machines often have no hardware counters to read here.)
 
 use super::row::{one, Bound, Rows};
 use crate::machine::{thread_cpu_ns, Machine};
@@ -164,8 +164,8 @@ struct Tails {
     restructurings: Histogram<u64>,
     /// The clock read twice with nothing between: what it adds to each figure.
     clock: Histogram<u64>,
-    /// A fixed piece of work in registers, about as long as a restructuring, timed the same way: tails that it has
-    /// too are the machine's (interrupts, a hypervisor).
+    /// A fixed piece of work in registers, done after each insert and timed the same way: tails that it has too are the
+    /// machine's (interrupts, a hypervisor).
     control: Histogram<u64>,
     worst: Vec<Slow>,
     refused: u64,
@@ -178,14 +178,14 @@ struct Slow {
     ns: u64,
 }
 
-/// Times the fixed work is done: as often as a million inserts restructure, about.
-const CONTROLS: u32 = 40_000;
 const CONTROL_STEPS: u32 = 2_500;
 
 /// Slowest inserts kept for the report's points.
 const WORST_KEPT: usize = 40;
 /// Inserts faster than this are not among them, ns.
 const SLOW_NS: u64 = 50_000;
+/// What an insert may take at the most, ns.
+const BOUND_NS: u64 = 100_000;
 
 impl Tails {
     fn measure(options: &GrowthOptions) -> Result<Tails> {
@@ -204,13 +204,6 @@ impl Tails {
             let before = thread_cpu_ns();
             tails
                 .clock
-                .saturating_record((thread_cpu_ns() - before).max(1));
-        }
-        for _ in 0..CONTROLS {
-            let before = thread_cpu_ns();
-            work_in_registers();
-            tails
-                .control
                 .saturating_record((thread_cpu_ns() - before).max(1));
         }
         let cache = Cache::new(Config::new(options.memory)).context("cannot make the cache")?;
@@ -251,6 +244,11 @@ impl Tails {
             } else {
                 faults = now;
             }
+            let before = thread_cpu_ns();
+            work_in_registers();
+            tails
+                .control
+                .saturating_record((thread_cpu_ns() - before).max(1));
         }
         Ok(tails)
     }
@@ -305,6 +303,15 @@ impl Tails {
         );
         rows.show("the same, p50, µs", us(&self.inserts, 0.5), 2);
         rows.show("of it the clock itself, p50, µs", us(&self.clock, 0.5), 2);
+        let over = |histogram: &Histogram<u64>| {
+            one(histogram.count_between(BOUND_NS + 1, u64::MAX) as f64)
+        };
+        rows.show("of them inserts over 100 µs", over(&self.inserts), 0);
+        rows.show(
+            "fixed work over 100 µs, as many rounds",
+            over(&self.control),
+            0,
+        );
         for (name, at) in [
             ("p50", 0.5),
             ("p99", 0.99),
@@ -345,7 +352,7 @@ impl Tails {
     }
 }
 
-/// Some 4 µs of steps that each wait for the one before.
+/// Some µs of steps that each wait for the one before.
 #[inline(never)]
 fn work_in_registers() {
     let mut state = std::hint::black_box(1u64);
