@@ -98,13 +98,24 @@ fn idle_of(stat: &str) -> Option<u64> {
     (user + system > 0).then(|| (idle + io) * 10_000_000)
 }
 
-/// Gives back to the system what the allocator keeps of freed memory, where it can. Takes a millisecond or so.
-pub(crate) fn trim_heap() {
+/// Gives back to the system what the allocator keeps of the `bytes` that this thread has just freed, where it can. Takes a
+/// millisecond or so.
+///
+/// glibc gives back what lies free within a thread's heap, but not its end before that is twice as long as the largest
+/// block freed so far (2 to 64 MiB): 1.9 MB stayed after a training, 3 % of a cache of 64 MiB. So the end is taken once
+/// more, untouched and in blocks too small to be mapped alone, and freed while one block behind it makes it an inner part.
+pub(crate) fn trim_heap(bytes: usize) {
+    const BLOCK_BYTES: usize = 64 << 10;
+    let block = |_| std::hint::black_box(Vec::<u8>::with_capacity(BLOCK_BYTES));
+    let mut blocks: Vec<Vec<u8>> = (0..=bytes.div_ceil(BLOCK_BYTES)).map(block).collect();
+    let last = blocks.pop();
+    drop(blocks);
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     // SAFETY: touches only memory that the allocator knows to be free.
     unsafe {
         libc::malloc_trim(0);
     }
+    drop(last);
 }
 
 /// Whether the kernel knows a `madvise` advice. Asks about nothing: a range of no bytes.

@@ -181,9 +181,10 @@ impl Reclaim {
                 ..Grants::default()
             };
             drop(books);
+            // What training took lies in the allocator's hands: back to the system first, then it is charged no more, or
+            // writers would take the room twice.
+            crate::mem::trim_heap((grants.samples + grants.training) as usize);
             self.charge_grants(store, &mut grants, less);
-            // What training took lies in the allocator's hands and is charged no more.
-            crate::mem::trim_heap();
         }
     }
 
