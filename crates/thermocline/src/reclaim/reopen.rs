@@ -30,6 +30,9 @@ const SEGMENTS_SHARE: usize = 8;
 const SEGMENTS_MAX: usize = 64;
 /// One in so many segments of main is old: it is drained soon, and its dead bytes come free anyway.
 const OLD_SHARE: usize = 32;
+/// One of which more than this part has died is not reopened: copying its live rest costs less than it frees, and then all
+/// of it is free, to probation too. (What a large value leaves is dead whole: it was kept from all but new items of main.)
+const DEAD_PART: usize = 2;
 /// One of which so much has expired, a tenth, is copied together (`policy::next`).
 const EXPIRED_PART: usize = 10;
 
@@ -121,6 +124,7 @@ impl Reclaim {
         let fits = |id: &SegmentId| {
             let segment = store.segment(*id);
             segment.dead_unlooked() >= least
+                && (cfg!(shuttle) || segment.dead() * DEAD_PART <= segment.used())
                 && segment.birth() > marks
                 && segment.reuse_version() < REUSE_MAX
                 && is_settled(store, *id)
