@@ -40,8 +40,8 @@ pub use compact::CompactShare;
 pub use duel::Duel;
 use mean::{MeanSize, Random};
 pub use next::{
-    is_soon_drained, most_freed, next, probation_compact_share, Candidate, Next, PoolFacts,
-    PoolSide, Shares, COMPACT_SHARE, REOPEN_SHARE,
+    is_soon_drained, most_freed, next, probation_compact_share, Candidate, Fruitless, Next,
+    PoolFacts, PoolSide, Shares, COMPACT_SHARE, REOPEN_SHARE,
 };
 pub use origin::Origin;
 pub use setting::{Objective, ReclaimPolicy, Setting};

@@ -1,7 +1,7 @@
 //! What to free next: expired and dead bytes before live ones, then probation over its share, then main.
 
 use super::verdict::share_bytes;
-use super::{Pool, Setting};
+use super::{Pool, Setting, COUNTER_MAX};
 
 /// A segment is worth copying its live rest when at least this share of a segment comes free. At 10 % of hits
 /// overwriting by append this brings 93 % live bytes and all but 0.3 points of miss ratio back, for 0.68 bytes
@@ -107,6 +107,38 @@ pub fn most_freed(
                 best
             }
         })
+}
+
+/// So many drains in a row, and items walked by them, that freed less than a tenth of their segments make the next one
+/// stricter by one counter: without it a cache that is referenced all over would be walked whole, up to three times, for one
+/// segment. By drains alone, 7 items each, 0.8 points more of a loop over 1,011 items missed.
+const FRUITLESS_DRAINS: u64 = 16;
+const FRUITLESS_ITEMS: u64 = 16 << 10;
+
+/// Drains in a row that freed next to nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fruitless {
+    drains: u64,
+    items: u64,
+}
+
+impl Fruitless {
+    /// A drain is over that has walked so many items.
+    pub fn ended(&mut self, is_fruitless: bool, items: u64) {
+        *self = match is_fruitless {
+            true => Fruitless {
+                drains: self.drains + 1,
+                items: self.items + items,
+            },
+            false => Fruitless::default(),
+        };
+    }
+
+    /// By how much counters are taken to be less than they are.
+    pub fn strictness(&self) -> u8 {
+        let strictness = (self.drains / FRUITLESS_DRAINS).min(self.items / FRUITLESS_ITEMS);
+        strictness.min(u64::from(COUNTER_MAX)) as u8
+    }
 }
 
 /// One pool in numbers.
@@ -323,6 +355,22 @@ mod tests {
             expired_bytes,
             soon: false,
         }
+    }
+
+    #[test]
+    fn drains_that_free_nothing_make_the_next_ones_stricter() {
+        let after = |drains, items| {
+            let mut fruitless = Fruitless::default();
+            (0..drains).for_each(|_| fruitless.ended(true, items));
+            fruitless
+        };
+        assert_eq!(after(100, 100).strictness(), 0, "few items are walked soon");
+        assert_eq!(after(10, 100_000).strictness(), 0);
+        assert_eq!(after(16, 1024).strictness(), 1);
+        let mut fruitless = after(200, 1024);
+        assert_eq!(fruitless.strictness(), COUNTER_MAX);
+        fruitless.ended(false, 1024);
+        assert_eq!(fruitless.strictness(), 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What to drain next: the queues of sealed segments, and the facts the policy asks for.
 
 use super::drain::{Drain, Mode};
-use super::{Books, Reclaim, CANDIDATES_MAX, FRUITLESS_MAX};
+use super::{Books, Reclaim, CANDIDATES_MAX};
 use crate::location::{Tier, COUNTER_MAX};
 use crate::models_switch::{mutant, Mutant};
 use crate::policy::{self, Candidate, Next, Pool, PoolFacts, PoolSide};
@@ -244,7 +244,7 @@ impl Reclaim {
     ) -> bool {
         let segment = store.segment(id);
         segment.start_drain();
-        let mut strictness = books.fruitless / FRUITLESS_MAX;
+        let mut strictness = u32::from(books.fruitless.strictness());
         let hot_bytes = books.sealed_bytes.iter().sum::<u64>();
         let tier = segment.tier();
         if tier == Tier::Hot && store.compress.is_on() && hot_bytes > 2 * self.hot_bytes_max(store)

@@ -82,6 +82,8 @@ pub(super) struct Drain {
     at: usize,
     /// Where `entries` end: the second walk starts here.
     resume_at: usize,
+    /// Records looked at.
+    walked: u64,
     referenced: u64,
     entries: Vec<Entry>,
     next: usize,
@@ -123,6 +125,7 @@ impl Drain {
             },
             at: 0,
             resume_at: 0,
+            walked: 0,
             referenced: 0,
             entries: Vec::new(),
             next: 0,
@@ -181,6 +184,11 @@ impl Drain {
         // nothing is relinked, the only segment of main would be moved to and fro for ever.
         let counts = self.mode == Mode::Main || self.tier(store) == Tier::Compressed;
         self.relinks() && !self.deactivates() || counts && self.kept * 10 > used * 9
+    }
+
+    /// Records it looked at.
+    pub(super) fn walked(&self) -> u64 {
+        self.walked
     }
 
     /// Whether it freed less than a quarter of its segment, what was moved elsewhere not counted as freed.
@@ -320,6 +328,7 @@ impl Drain {
             );
             self.at += layout.reserved;
             store.counters.one(pin, Counter::Scanned);
+            self.walked += 1;
             let (hash, what, size) = match layout.kind {
                 Kind::Filler => continue,
                 Kind::Chunk => (item.chunk_owner().0, What::Chunk, 0),

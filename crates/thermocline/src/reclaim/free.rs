@@ -54,11 +54,10 @@ impl Reclaim {
         let id = drain.id();
         let segment = store.segment(id);
         let pin = store.pin();
-        books.fruitless = match drain.is_fruitless(store) {
-            _ if drain.is_spared() => books.fruitless,
-            true => books.fruitless + 1,
-            false => 0,
-        };
+        if !drain.is_spared() {
+            let fruitless = drain.is_fruitless(store);
+            books.fruitless.ended(fruitless, drain.walked());
+        }
         if segment.tier() == Tier::Hot {
             books.hot_frees_little = drain.frees_little(store);
         }

@@ -37,7 +37,7 @@ use crate::config::{Cause, CONDEMNED_MIN, CONDEMNED_SHARE};
 use crate::groups::Groups;
 use crate::location::Place;
 use crate::metrics::Counter;
-use crate::policy::Pool;
+use crate::policy::{Fruitless, Pool};
 use crate::segment::{SegmentId, State};
 use crate::store::Store;
 use crate::sync::{lock, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
@@ -54,8 +54,6 @@ const DIRECT_ITEMS_ALONE: usize = 64;
 const DIRECT_ITEMS_CODED: usize = 16;
 /// Items the background thread does in one go.
 const BACKGROUND_ITEMS: usize = 512;
-/// Drains in a row that freed next to nothing before the next one is stricter by one counter.
-const FRUITLESS_MAX: u32 = 16;
 /// Segments looked at for compaction in one go.
 const CANDIDATES_MAX: usize = 1024;
 
@@ -147,7 +145,7 @@ struct Books {
     /// The same of segments to be looked through.
     thin_at: usize,
     /// Drains in a row that freed next to nothing: main is referenced all over.
-    fruitless: u32,
+    fruitless: Fruitless,
     sealed_bytes: [u64; 2],
 }
 
@@ -198,7 +196,7 @@ impl Reclaim {
                 gone: Vec::new(),
                 candidate_at: 0,
                 thin_at: 0,
-                fruitless: 0,
+                fruitless: Fruitless::default(),
                 sealed_bytes: [0; 2],
             }),
             freed: Condvar::new(),
