@@ -186,7 +186,7 @@ impl Plan {
 
     /// The largest value, where sizes vary: what a cache of this room takes at most, however it is configured. (The budget
     /// is larger by what lies outside the capacity.) None: the engine's own limit.
-    fn item_size_max(&self) -> Option<u64> {
+    pub fn item_size_max(&self) -> Option<u64> {
         let (Some(shape), Footprint::Scaled(_)) = (self.shape, self.footprint) else {
             return None;
         };

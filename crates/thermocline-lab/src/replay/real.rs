@@ -13,7 +13,7 @@ use thermocline::{Cache, Clock, Estimate, Expiry, SetOptions, Stats};
 
 /// Header of a small item, and of one that is not (its length in words follows), bytes.
 const HEADER_BYTES: usize = 4;
-const LONG_HEADER_BYTES: usize = 16;
+pub const LONG_HEADER_BYTES: usize = 16;
 /// Metadata charged an item when memory is what is equal: index 9.7, ghosts and shadows 4.3, bytes.
 pub const METADATA_BYTES: f64 = 14.0;
 /// Where a manual clock starts: any time later than the engine's own beginning.

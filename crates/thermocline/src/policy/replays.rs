@@ -3,7 +3,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::simulation::{mixed, Simulation, SimulationConfig};
+use super::simulation::{mixed, EngineRoom, Simulation, SimulationConfig};
 use super::*;
 
 fn zipf(requests: u64, keys: u32) -> Vec<u32> {
@@ -288,9 +288,17 @@ fn whatever_happens_the_books_are_right() {
     println!("SEED={seed}");
     for (round, policy) in ReclaimPolicy::ALL.into_iter().cycle().take(15).enumerate() {
         let word = |i: u64| mixed(seed + round as u64, i);
+        let segment_bytes = 1 + word(1) % 3_000;
+        let engine = EngineRoom {
+            record_bytes_max: segment_bytes / 4,
+            item_bytes_max: 10_000,
+            head_bytes: 24,
+            chunk_head_bytes: 32,
+        };
         let mut simulation = Simulation::new(SimulationConfig {
             policy,
-            segment_bytes: 1 + word(1) % 3_000,
+            segment_bytes,
+            engine: (round % 2 == 1 && segment_bytes > 500).then_some(engine),
             objective: Objective::ALL[round % 3],
             fresh_min_bytes: word(2) % 10_000,
             ..config(20_000 + word(3) % 200_000)
@@ -316,4 +324,34 @@ fn whatever_happens_the_books_are_right() {
         }
         simulation.check();
     }
+}
+
+/// Sizes with a heavy tail in an engine's room: values in chunks, some of a third of the cache.
+#[test]
+fn chunks_take_the_room_of_the_values_they_are_of() {
+    let trace = zipf(200_000, 20_000);
+    let size = |key: u32| (400_000 / (1 + mixed(9, u64::from(key)) % 4_000)).max(100);
+    let config = SimulationConfig {
+        segment_bytes: 16 << 10,
+        engine: Some(EngineRoom {
+            record_bytes_max: 4 << 10,
+            item_bytes_max: 1 << 20,
+            head_bytes: 24,
+            chunk_head_bytes: 32,
+        }),
+        ..config(128 * (16 << 10))
+    };
+    let mut simulation = Simulation::new(config);
+    for (step, key) in trace.iter().enumerate() {
+        simulation.request(mixed(1, u64::from(*key)), size(*key));
+        if step % 20_000 == 0 {
+            simulation.check();
+        }
+    }
+    let counters = simulation.counters();
+    let live = simulation.live_share();
+    println!("live {live:.3}, {counters:?}");
+    assert!(live > 0.8 && live < 1.0, "{live} live");
+    assert_eq!(counters.overdrawn_bytes_max, 0, "chunks fit their segments");
+    assert!(counters.compacted > 0, "what large values leave is found");
 }

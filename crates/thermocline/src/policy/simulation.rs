@@ -7,7 +7,8 @@
 //! request -> resident? counter + 1 : admit -> make room (next: compact, drain, deactivate, age, seal) -> append
 //! ```
 //! An item over a quarter of a segment spills over the end of its segment and is charged exactly: that
-//! stands for the engine's chunks.
+//! stands for the engine's chunks. What an engine has beside the policy (chunks, a segment of their own for survivors,
+//! a limit for values) is simulated where its numbers are given (`EngineRoom`).
 //!
 //! One file, though long: it is the engine's reclaim loop retold without bytes, to be read from end to end beside it.
 
@@ -23,6 +24,11 @@ use crate::ghost::Ghosts;
 const SEGMENTS: u64 = 128;
 /// Inserts between two looks at whether the ghost table fits.
 const GHOSTS_LOOK: u64 = 1024;
+/// An engine's numbers: a chunk is at most this part of a segment, and at least that to fill a tail; a word a chunk in its
+/// owner's record.
+const CHUNK_PART: u64 = 4;
+const TAIL_PART: u64 = 16;
+const CHUNK_WORD_BYTES: u64 = 8;
 /// Steps of one making of room; more would be a rule that frees nothing.
 const STEPS_MAX: u64 = 1_000_000;
 
@@ -43,6 +49,21 @@ pub struct SimulationConfig {
     pub fresh_min_bytes: u64,
     /// One of the policy's settings for good, instead of a duel.
     pub setting: Option<usize>,
+    /// What an engine does with its room; None: what a policy without bytes would.
+    pub engine: Option<EngineRoom>,
+}
+
+/// How an engine uses its room: sizes are those of its records then, and a segment those of its segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineRoom {
+    /// An item up to so many bytes is one record; a larger one lies in chunks.
+    pub record_bytes_max: u64,
+    /// Larger items are never stored.
+    pub item_bytes_max: u64,
+    /// Bytes beside the value: of a large item's record (its key and header), and of one of its chunks. Its record
+    /// has a word a chunk, too.
+    pub head_bytes: u64,
+    pub chunk_head_bytes: u64,
 }
 
 impl SimulationConfig {
@@ -56,6 +77,7 @@ impl SimulationConfig {
             seed: 1,
             fresh_min_bytes: 0,
             setting: None,
+            engine: None,
         }
     }
 }
@@ -113,6 +135,44 @@ fn ratio(part: u64, whole: u64) -> f64 {
 struct Record {
     hash: u64,
     size: u32,
+    part: Part,
+}
+
+/// What a record is to its item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All of it, or the head of one in chunks.
+    Item,
+    /// Its chunk of this number.
+    Chunk(u32),
+}
+
+impl Record {
+    fn item(hash: u64, bytes: u64) -> Record {
+        Record {
+            hash,
+            size: bytes as u32,
+            part: Part::Item,
+        }
+    }
+}
+
+/// An item that lies in chunks.
+#[derive(Debug)]
+struct Large {
+    /// What the policy weighs.
+    size: u64,
+    /// Where the chunks lie: segment, record and bytes of each.
+    chunks: Vec<(u32, u32, u64)>,
+}
+
+impl Large {
+    fn set(&mut self, number: u32, place: (u32, u32, u64)) {
+        match self.chunks.get_mut(number as usize) {
+            Some(chunk) => *chunk = place,
+            None => self.chunks.push(place),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -143,6 +203,8 @@ struct Queue {
 struct Resident {
     segment: u32,
     record: u32,
+    /// Bytes of its record.
+    size: u32,
     counter: u8,
 }
 
@@ -173,6 +235,11 @@ pub struct Simulation {
     generations: Generations,
     ghosts: Option<Ghosts>,
     residents: HashMap<u64, Resident, BuildHasherDefault<Hashed>>,
+    large: HashMap<u64, Large, BuildHasherDefault<Hashed>>,
+    /// A large item that is being written: its segments are not drained.
+    writing: Option<u64>,
+    /// What drains of main have walked in a row that freed next to nothing.
+    fruitless: Fruitless,
     queues: [Queue; 2],
     /// Open segments by lane.
     open: [Option<(Pool, Segment)>; 4],
@@ -210,6 +277,9 @@ impl Simulation {
             generations: generations(&config),
             ghosts: None,
             residents: HashMap::default(),
+            large: HashMap::default(),
+            writing: None,
+            fruitless: Fruitless::default(),
             queues: [Queue::default(), Queue::default()],
             open: [None, None, None, None],
             spare: Vec::new(),
@@ -248,12 +318,10 @@ impl Simulation {
         self.counters.requests += 1;
         self.counters.requested_bytes += size;
         self.sample(hash, size);
-        let pool = self.kill(old);
-        self.residents.remove(&hash);
+        let pool = self.kill(hash, old);
         self.counters.inserted_bytes += size;
         let counter = (old.counter + 1).min(COUNTER_MAX);
-        self.make_room(Lane::Fresh(pool), size);
-        self.append(Lane::Fresh(pool), hash, size, counter);
+        self.store(pool, hash, size, counter);
         if pool == Pool::Main {
             self.generations.put_main(size, Source::New);
         }
@@ -265,8 +333,7 @@ impl Simulation {
         let Some(old) = self.residents.get(&hash).copied() else {
             return false;
         };
-        self.kill(old);
-        self.residents.remove(&hash);
+        self.kill(hash, old);
         self.duel.forget(hash);
         true
     }
@@ -332,7 +399,7 @@ impl Simulation {
 
     fn insert(&mut self, hash: u64, size: u64) {
         self.inserts += 1;
-        if size + self.config.segment_bytes > self.config.capacity_bytes {
+        if size > self.item_bytes_max() {
             return;
         }
         let insert = self.insert_facts(hash, size);
@@ -344,8 +411,7 @@ impl Simulation {
         }
         self.policy.inserted(1, size);
         let pool = self.policy.admit(self.setting, &insert);
-        self.make_room(Lane::Fresh(pool), size);
-        self.append(Lane::Fresh(pool), hash, size, 0);
+        self.store(pool, hash, size, 0);
         self.counters.inserted_bytes += size;
         if pool == Pool::Main {
             self.generations.put_main(size, Source::New);
@@ -353,6 +419,64 @@ impl Simulation {
         if self.inserts % GHOSTS_LOOK == 0 {
             self.fit_ghosts();
         }
+    }
+
+    fn item_bytes_max(&self) -> u64 {
+        match self.config.engine {
+            Some(engine) => engine.item_bytes_max,
+            None => self
+                .config
+                .capacity_bytes
+                .saturating_sub(self.config.segment_bytes),
+        }
+    }
+
+    /// Makes room for an item and puts it there, in chunks if that is how it lies.
+    fn store(&mut self, pool: Pool, hash: u64, size: u64, counter: u8) {
+        let lane = Lane::Fresh(pool);
+        let record = match self.config.engine {
+            Some(engine) if size > engine.record_bytes_max => {
+                self.writing = Some(hash);
+                self.store_chunks(lane, hash, size, engine)
+            }
+            _ => size,
+        };
+        self.make_room(lane, record);
+        self.append(lane, Record::item(hash, record), counter);
+        self.writing = None;
+    }
+
+    /// Stores the chunks of an item, cut to fill the open segment's tail. Returns the bytes of its record.
+    fn store_chunks(&mut self, lane: Lane, hash: u64, size: u64, engine: EngineRoom) -> u64 {
+        let segment_bytes = self.config.segment_bytes;
+        let chunks = Vec::new();
+        self.large.insert(hash, Large { size, chunks });
+        let mut left = size.saturating_sub(engine.head_bytes);
+        let mut count = 0;
+        while left > 0 {
+            let open = self.open[self.slot(lane)].as_ref();
+            let tail = open.map_or(0, |(_, open)| segment_bytes.saturating_sub(open.used_bytes));
+            let most = match tail >= segment_bytes / TAIL_PART {
+                true => tail.min(segment_bytes / CHUNK_PART),
+                false => segment_bytes / CHUNK_PART,
+            };
+            let value = left.min(most.saturating_sub(engine.chunk_head_bytes).max(1));
+            let bytes = value + engine.chunk_head_bytes;
+            self.make_room(lane, bytes);
+            let part = Part::Chunk(count);
+            self.append(
+                lane,
+                Record {
+                    hash,
+                    size: bytes as u32,
+                    part,
+                },
+                0,
+            );
+            left -= value;
+            count += 1;
+        }
+        engine.head_bytes + u64::from(count) * CHUNK_WORD_BYTES
     }
 
     fn insert_facts(&self, hash: u64, size: u64) -> Insert {
@@ -377,10 +501,26 @@ impl Simulation {
                 .front()
                 .map(|segment| segment.generation),
             evicted_before: self.evicted_before,
-            main_bytes: self.pool_side(Pool::Main).used_bytes,
+            main_bytes: self.main_bytes(),
             capacity_bytes: self.config.capacity_bytes,
             reserve_bytes: self.config.segment_bytes,
             segment_bytes: self.config.segment_bytes,
+        }
+    }
+
+    /// What main takes for a cold cache: an engine counts its segments.
+    fn main_bytes(&self) -> u64 {
+        let main = self.pool_side(Pool::Main);
+        match self.config.engine {
+            None => main.used_bytes,
+            Some(_) => {
+                let open = self
+                    .open
+                    .iter()
+                    .flatten()
+                    .filter(|(pool, _)| *pool == Pool::Main);
+                (u64::from(main.sealed) + open.count() as u64) * self.config.segment_bytes
+            }
         }
     }
 
@@ -393,7 +533,8 @@ impl Simulation {
             }
             match next(self.setting, &self.pool_facts()) {
                 Next::Compact(candidate) | Next::Expire(candidate) => self.compact(candidate),
-                Next::Drain(pool) => self.drain(pool),
+                Next::Drain(pool) if !self.drain(pool) => return,
+                Next::Drain(_) => {}
                 Next::Deactivate => self.deactivate(),
                 Next::Age => self.generations.age(),
                 Next::Seal(pool) => self.seal_pool(pool),
@@ -416,7 +557,9 @@ impl Simulation {
     }
 
     fn spills(&self, open: &Segment, size: u64) -> bool {
-        size > self.config.segment_bytes / 4 && open.used_bytes < self.config.segment_bytes
+        self.config.engine.is_none()
+            && size > self.config.segment_bytes / 4
+            && open.used_bytes < self.config.segment_bytes
     }
 
     fn pool_facts(&self) -> PoolFacts {
@@ -448,8 +591,9 @@ impl Simulation {
         }
         let candidates = [Pool::Main, Pool::Probation].into_iter().flat_map(|pool| {
             let sealed = &self.queues[pool as usize].sealed;
-            let places = sealed.iter().enumerate();
-            places.map(move |(at, segment)| Candidate {
+            let settled = sealed.iter().enumerate();
+            let settled = settled.filter(|(_, segment)| !self.is_written(segment));
+            settled.map(move |(at, segment)| Candidate {
                 segment: segment.id,
                 pool,
                 used_bytes: segment.used_bytes,
@@ -486,32 +630,74 @@ impl Simulation {
             self.counters.compacted_bytes += u64::from(record.size);
             let generation = segment.generation;
             let source = (pool == Pool::Main).then_some(generation);
-            let (hash, size) = (record.hash, u64::from(record.size));
-            self.append_as(lane, hash, size, resident.counter, source);
+            self.append_as(lane, *record, resident.counter, source);
         }
         self.counters.compacted += 1;
         self.release(pool, segment);
     }
 
-    fn drain(&mut self, pool: Pool) {
-        let Some(segment) = self.queues[pool as usize].sealed.pop_front() else {
-            return;
+    /// False: all that is sealed is being written.
+    fn drain(&mut self, pool: Pool) -> bool {
+        let (pool, Some(segment)) = self.take_oldest(pool) else {
+            return false;
         };
         debug_assert!(
-            pool == Pool::Probation || !self.has_older_than(segment.generation),
+            self.writing.is_some()
+                || pool == Pool::Probation
+                || !self.has_older_than(segment.generation),
             "a younger generation is drained before an older one"
         );
         self.queues[pool as usize].used_bytes -= segment.used_bytes;
-        if self.relinks(pool, &segment) {
-            return self.relink(segment);
+        let strictness = match self.config.engine {
+            Some(_) => self.fruitless.strictness(),
+            None => 0,
+        };
+        let walked = segment.records.len() as u64;
+        if strictness == 0 && self.relinks(pool, &segment) {
+            self.fruitless.ended(true, walked);
+            self.relink(segment);
+            return true;
         }
+        let copied = self.counters.copied_bytes;
         for (at, record) in segment.records.iter().enumerate() {
             if let Some(resident) = self.lives(&segment, at) {
-                self.judge(pool, segment.generation, *record, resident);
+                let counter = resident.counter.saturating_sub(strictness);
+                self.judge(
+                    pool,
+                    &segment,
+                    *record,
+                    Resident {
+                        counter,
+                        ..resident
+                    },
+                );
             }
         }
+        let kept = self.counters.copied_bytes - copied;
+        let frees_little = pool == Pool::Main && kept * 10 > segment.used_bytes * 9;
+        self.fruitless.ended(frees_little, walked);
         self.counters.drained += 1;
         self.release(pool, segment);
+        true
+    }
+
+    /// The oldest segment of a pool that nobody is still writing in; where there is none, of the other.
+    fn take_oldest(&mut self, pool: Pool) -> (Pool, Option<Segment>) {
+        for pool in [pool, pool.other()] {
+            let sealed = &self.queues[pool as usize].sealed;
+            let at = sealed.iter().position(|segment| !self.is_written(segment));
+            if let Some(at) = at {
+                return (pool, self.queues[pool as usize].sealed.remove(at));
+            }
+        }
+        (pool, None)
+    }
+
+    /// Whether a large item that is not whole yet has chunks there.
+    fn is_written(&self, segment: &Segment) -> bool {
+        let written = self.writing.and_then(|hash| self.large.get(&hash));
+        let mut chunks = written.iter().flat_map(|large| &large.chunks);
+        chunks.any(|&(id, ..)| id == segment.id)
     }
 
     fn has_older_than(&self, generation: u32) -> bool {
@@ -531,7 +717,7 @@ impl Simulation {
             for (at, record) in segment.records.iter().enumerate() {
                 if self.lives(segment, at).is_some() {
                     here += u64::from(record.size);
-                    records += 1;
+                    records += u64::from(record.part == Part::Item);
                 }
             }
             assert_eq!(here + segment.dead_bytes, segment.used_bytes);
@@ -551,9 +737,17 @@ impl Simulation {
 
     /// The resident that a record of a segment stands for; None if it is dead.
     fn lives(&self, segment: &Segment, at: usize) -> Option<Resident> {
-        let resident = self.residents.get(&segment.records[at].hash)?;
-        let here = resident.segment == segment.id && resident.record == at as u32;
-        here.then_some(*resident)
+        let record = segment.records[at];
+        let resident = self.residents.get(&record.hash)?;
+        let here = match record.part {
+            Part::Item => (resident.segment, resident.record),
+            Part::Chunk(number) => {
+                let chunks = &self.large.get(&record.hash)?.chunks;
+                let &(id, chunk, _) = chunks.get(number as usize)?;
+                (id, chunk)
+            }
+        };
+        (here == (segment.id, at as u32)).then_some(*resident)
     }
 
     fn relinks(&self, pool: Pool, drained: &Segment) -> bool {
@@ -609,12 +803,17 @@ impl Simulation {
         }
     }
 
-    fn judge(&mut self, pool: Pool, generation: u32, record: Record, resident: Resident) {
-        let size = u64::from(record.size);
+    /// One verdict falls on a record. That on the head of an item in chunks weighs all of it, that on a chunk no size.
+    fn judge(&mut self, pool: Pool, from: &Segment, record: Record, resident: Resident) {
+        let generation = from.generation;
+        let whole = self.large.get(&record.hash).map(|large| large.size);
         let facts = ItemFacts {
             pool,
             counter: resident.counter,
-            size,
+            size: match record.part {
+                Part::Item => whole.unwrap_or(u64::from(record.size)),
+                Part::Chunk(_) => 0,
+            },
         };
         match self.policy.item(self.setting, &facts) {
             Verdict::Keep { counter } => {
@@ -622,12 +821,31 @@ impl Simulation {
             }
             Verdict::Promote => self.copy(record, 0, Source::New),
             Verdict::Evict { ghost } => {
-                self.residents.remove(&record.hash);
-                self.evicted_before = true;
-                self.counters.evicted += 1;
-                self.live_bytes -= size;
+                self.evict(from, record, resident);
                 if ghost {
                     self.remember(record.hash, generation, resident.counter);
+                }
+            }
+        }
+    }
+
+    /// An item leaves by the verdict on one of its records in a drained segment; what lies elsewhere is dead.
+    fn evict(&mut self, from: &Segment, record: Record, resident: Resident) {
+        let hash = record.hash;
+        self.residents.remove(&hash);
+        self.evicted_before = true;
+        self.counters.evicted += 1;
+        let Some(large) = self.large.remove(&hash) else {
+            self.live_bytes -= u64::from(record.size);
+            return;
+        };
+        let head = (resident.segment, u64::from(resident.size));
+        let chunks = large.chunks.iter().map(|&(id, _, bytes)| (id, bytes));
+        for (id, bytes) in chunks.chain([head]) {
+            match id == from.id {
+                true => self.live_bytes -= bytes,
+                false => {
+                    self.bury(id, bytes);
                 }
             }
         }
@@ -648,40 +866,46 @@ impl Simulation {
     fn copy(&mut self, record: Record, counter: u8, source: Source) {
         let size = u64::from(record.size);
         self.counters.copied_bytes += size;
-        self.append(Lane::Survivors, record.hash, size, counter);
+        self.append(Lane::Survivors, record, counter);
         self.live_bytes -= size;
         self.generations.put_main(size, source);
     }
 
-    fn append(&mut self, lane: Lane, hash: u64, size: u64, counter: u8) {
-        self.append_as(lane, hash, size, counter, None);
-        self.live_bytes += size;
+    fn append(&mut self, lane: Lane, record: Record, counter: u8) {
+        self.append_as(lane, record, counter, None);
+        self.live_bytes += u64::from(record.size);
     }
 
-    fn append_as(&mut self, lane: Lane, hash: u64, size: u64, counter: u8, source: Option<u32>) {
+    fn append_as(&mut self, lane: Lane, record: Record, counter: u8, source: Option<u32>) {
+        let size = u64::from(record.size);
         let segment_bytes = self.config.segment_bytes;
-        let slot = self.slot(lane);
+        let slot = self.slot_for(lane, size);
         let has_room = self.open[slot].as_ref().is_some_and(|(_, open)| {
             open.used_bytes + size <= segment_bytes || self.spills(open, size)
         });
         if !has_room {
-            self.seal(lane);
+            self.seal_at(slot);
             self.open_segment(lane, source);
         }
         let growth = match &mut self.open[slot] {
             Some((_, open)) => {
-                self.residents.insert(
-                    hash,
-                    Resident {
-                        segment: open.id,
-                        record: open.records.len() as u32,
-                        counter,
-                    },
-                );
-                open.records.push(Record {
-                    hash,
-                    size: size as u32,
-                });
+                let (segment, at) = (open.id, open.records.len() as u32);
+                match record.part {
+                    Part::Item => {
+                        let resident = Resident {
+                            segment,
+                            record: at,
+                            size: record.size,
+                            counter,
+                        };
+                        self.residents.insert(record.hash, resident);
+                    }
+                    Part::Chunk(number) => {
+                        let large = self.large.get_mut(&record.hash);
+                        large.expect("its item is").set(number, (segment, at, size));
+                    }
+                }
+                open.records.push(record);
                 let before = open.used_bytes.max(segment_bytes);
                 open.used_bytes += size;
                 open.used_bytes.max(segment_bytes) - before
@@ -692,7 +916,7 @@ impl Simulation {
         if growth > 0 {
             // Sealed at once: were it still open, probation would be over its share with nothing to drain,
             // and main would pay.
-            self.seal(lane);
+            self.seal_at(slot);
         }
         let over = self
             .charged_bytes
@@ -719,14 +943,28 @@ impl Simulation {
         self.open[self.slot(lane)] = Some((pool, segment));
     }
 
-    /// Survivors share main's open segment, but where the kernel puts them one generation above the oldest.
+    /// Survivors share main's open segment, but in an engine, and where the kernel puts them one generation above the
+    /// oldest.
     fn slot(&self, lane: Lane) -> usize {
         match lane {
             Lane::Fresh(Pool::Probation) => 0,
-            Lane::Survivors if self.setting.rules.classes => 2,
+            Lane::Survivors if self.setting.rules.classes || self.config.engine.is_some() => 2,
             Lane::Fresh(Pool::Main) | Lane::Survivors => 1,
             Lane::Compaction => 3,
         }
+    }
+
+    /// The slot a record goes to. An engine's survivors use what is open, the fullest first.
+    fn slot_for(&self, lane: Lane, size: u64) -> usize {
+        let own = self.slot(lane);
+        if lane != Lane::Survivors || self.setting.rules.classes {
+            return own;
+        }
+        let used = |slot: &usize| self.open[*slot].as_ref().map(|(_, open)| open.used_bytes);
+        let fits =
+            |slot: &usize| used(slot).is_some_and(|used| used + size <= self.config.segment_bytes);
+        let open = [self.slot(Lane::Fresh(Pool::Main)), own].into_iter();
+        open.filter(fits).max_by_key(used).unwrap_or(own)
     }
 
     fn seal_pool(&mut self, pool: Pool) {
@@ -735,10 +973,6 @@ impl Simulation {
                 self.seal_at(at);
             }
         }
-    }
-
-    fn seal(&mut self, lane: Lane) {
-        self.seal_at(self.slot(lane));
     }
 
     /// Queues what is open in a lane: main by generation, the youngest last.
@@ -770,8 +1004,17 @@ impl Simulation {
         self.spare.push(records);
     }
 
-    /// Books a resident's bytes as dead. Returns the pool its segment belongs to.
-    fn kill(&mut self, old: Resident) -> Pool {
+    /// Removes a resident and books its bytes as dead. Returns the pool its segment belongs to.
+    fn kill(&mut self, hash: u64, old: Resident) -> Pool {
+        self.residents.remove(&hash);
+        let large = self.large.remove(&hash);
+        for (id, _, bytes) in large.into_iter().flat_map(|large| large.chunks) {
+            self.bury(id, bytes);
+        }
+        self.bury(old.segment, u64::from(old.size))
+    }
+
+    fn bury(&mut self, id: u32, bytes: u64) -> Pool {
         let open = self.open.iter_mut().flatten();
         let open = open.map(|(pool, segment)| (*pool, segment));
         let [probation, main] = &mut self.queues;
@@ -779,11 +1022,10 @@ impl Simulation {
             .chain(probation.sealed.iter_mut().map(|s| (Pool::Probation, s)))
             .chain(main.sealed.iter_mut().map(|s| (Pool::Main, s)));
         for (pool, segment) in all {
-            if segment.id == old.segment {
-                let size = u64::from(segment.records[old.record as usize].size);
-                segment.dead_bytes += size;
-                self.dead_bytes += size;
-                self.live_bytes -= size;
+            if segment.id == id {
+                segment.dead_bytes += bytes;
+                self.dead_bytes += bytes;
+                self.live_bytes -= bytes;
                 return pool;
             }
         }
