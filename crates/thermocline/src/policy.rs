@@ -41,7 +41,7 @@ pub use duel::Duel;
 use mean::{MeanSize, Random};
 pub use next::{
     is_soon_drained, most_freed, next, probation_compact_share, Candidate, Fruitless, Next,
-    PoolFacts, PoolSide, Shares, COMPACT_SHARE, REOPEN_SHARE,
+    PoolFacts, PoolSide, Shares, COMPACT_SHARE, MAIN_OLD_PART, REOPEN_SHARE,
 };
 pub use origin::Origin;
 pub use setting::{Objective, ReclaimPolicy, Setting};

@@ -49,23 +49,42 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Where the first blank is, or the end. Eight bytes at a time: keys are short, so that a vectorised search costs more
-/// to start than it saves.
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = ONES << 7;
+
+/// Where the first blank is, or the end.
 #[inline]
 fn blank_at(line: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
+    // A byte is 0 where there was a blank.
+    let blanks = |bytes: u64| {
+        let bytes = bytes ^ (ONES * u64::from(b' '));
+        bytes.wrapping_sub(ONES) & !bytes & HIGHS
+    };
+    first_at(line, blanks, |byte| byte == b' ')
+}
+
+/// Where the first blank or control character is, or the end.
+#[inline]
+fn word_end(input: &[u8]) -> usize {
+    const AFTER_BLANK: u64 = b' ' as u64 + 1;
+    let low = |bytes: u64| bytes.wrapping_sub(ONES * AFTER_BLANK) & !bytes & HIGHS;
+    first_at(input, low, |byte| byte <= b' ')
+}
+
+/// The first byte that is looked for, or the end. Eight bytes at a time (`marks`: the lowest bit that is set belongs to the
+/// first of them): keys are short, so that a vectorised search costs more to start than it saves.
+#[inline]
+fn first_at(input: &[u8], marks: impl Fn(u64) -> u64, is: impl Fn(u8) -> bool) -> usize {
     let mut at = 0;
-    while let Some(chunk) = line[at..].first_chunk::<8>() {
-        // A byte is 0 where there was a blank; the lowest bit that is set then belongs to the first of them.
-        let bytes = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(b' '));
-        let zeros = bytes.wrapping_sub(ONES) & !bytes & (ONES << 7);
-        if zeros != 0 {
-            return at + zeros.trailing_zeros() as usize / 8;
+    while let Some(chunk) = input[at..].first_chunk::<8>() {
+        let marks = marks(u64::from_le_bytes(*chunk));
+        if marks != 0 {
+            return at + marks.trailing_zeros() as usize / 8;
         }
         at += 8;
     }
-    let tail = &line[at..];
-    at + tail.iter().position(|&b| b == b' ').unwrap_or(tail.len())
+    let tail = &input[at..];
+    at + tail.iter().position(|&byte| is(byte)).unwrap_or(tail.len())
 }
 
 /// The first line of `input` without its end, and how many bytes it took with it.
@@ -78,6 +97,23 @@ pub fn split_line(input: &[u8]) -> Option<(&[u8], usize)> {
         _ => &input[..end],
     };
     Some((line, end + 1))
+}
+
+/// Random words for tests, the same each time unless `SEED` says otherwise.
+#[cfg(test)]
+fn random(seed: u64) -> impl FnMut() -> u64 {
+    let asked = std::env::var("SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let seed = asked.unwrap_or(seed);
+    println!("SEED={seed}");
+    let mut random = seed | 1;
+    move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +132,8 @@ mod tests {
             for fill in [b'a', 0, 0x1F, 0x21, 0xA0, 0xFF] {
                 let mut line = vec![fill; bytes];
                 assert_eq!(blank_at(&line), bytes);
+                let word = if fill < b' ' { 0 } else { bytes };
+                assert_eq!(word_end(&line), word);
                 for at in (0..bytes).rev() {
                     line[at] = b' ';
                     assert_eq!(blank_at(&line), at, "{line:?}");

@@ -3,7 +3,7 @@
 //! Must hold: a line taken here is read as `split_line` and `parse` read it. Every other line is left to them, however
 //! little is odd about it.
 
-use super::{FlagWords, OPAQUE_MAX};
+use super::{word_end, FlagWords, OPAQUE_MAX};
 
 /// A request for one key that changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,31 +60,9 @@ fn plain_flags(input: &[u8]) -> Option<(FlagWords<'_>, &[u8])> {
     Some((flags, &input[at..]))
 }
 
-/// Where the first blank or control character is, or the end. Eight bytes at a time, as `blank_at`.
-#[inline]
-fn word_end(input: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const AFTER_BLANK: u64 = b' ' as u64 + 1;
-    let mut at = 0;
-    while let Some(chunk) = input[at..].first_chunk::<8>() {
-        let bytes = u64::from_le_bytes(*chunk);
-        // The lowest bit that is set belongs to the first byte that is not above a blank.
-        let low = bytes.wrapping_sub(ONES * AFTER_BLANK) & !bytes & (ONES << 7);
-        if low != 0 {
-            return at + low.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let tail = &input[at..];
-    at + tail
-        .iter()
-        .position(|&byte| byte <= b' ')
-        .unwrap_or(tail.len())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{parse, split_line, Limits, Request};
+    use super::super::{parse, random, split_line, Limits, Request};
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -152,18 +130,7 @@ mod tests {
     /// Whatever is taken is what the general way reads.
     #[test]
     fn random_lines_are_read_as_the_general_way_reads_them() {
-        let seed = std::env::var("SEED")
-            .ok()
-            .and_then(|seed| seed.parse().ok())
-            .unwrap_or(0x9a5e_u64);
-        println!("SEED={seed}");
-        let mut random = seed | 1;
-        let mut next = move || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random
-        };
+        let mut next = random(0x9a5e);
         let pieces: [&[u8]; 16] = [
             b" ",
             b" v",

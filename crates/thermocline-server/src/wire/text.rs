@@ -248,6 +248,7 @@ fn parse_meta_set(mut words: Words<'_>, key_size_max: usize) -> Result<Request<'
 
 #[cfg(test)]
 mod tests {
+    use super::super::random;
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -350,18 +351,7 @@ mod tests {
 
     #[test]
     fn random_lines_never_panic_and_keep_to_the_limits() {
-        let seed = std::env::var("SEED")
-            .ok()
-            .and_then(|s| s.parse().ok())
-            .unwrap_or(0x5eed_0001_u64);
-        println!("SEED={seed}");
-        let mut random = seed | 1;
-        let mut next = move || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random
-        };
+        let mut next = random(0x5eed_0001);
         let stems: [&[u8]; 12] = [
             b"get ",
             b"mg ",

@@ -43,14 +43,20 @@ pub struct Candidate {
     pub soon: bool,
 }
 
-/// Of main one segment in so many is old, and of probation one in so many.
-const OLD_PARTS: [usize; 2] = [3, 32];
+/// One segment of main in so many is old: it is drained soon, and its dead bytes come free anyway.
+pub const MAIN_OLD_PART: usize = 32;
+/// Of probation one in so many.
+const PROBATION_OLD_PART: usize = 3;
 
 /// Whether the segment at this place in the queue of its pool, the oldest at 0, is among the oldest: it is drained soon, and
 /// its dead bytes come free then. What lies in it needs a verdict, not a copy to another segment (a large value that leaves
 /// is dead in the next segments, too: a quarter of all that was copied where sizes vary).
 pub fn is_soon_drained(pool: Pool, at: usize, sealed: usize) -> bool {
-    at * OLD_PARTS[pool as usize] < sealed
+    let part = match pool {
+        Pool::Probation => PROBATION_OLD_PART,
+        Pool::Main => MAIN_OLD_PART,
+    };
+    at * part < sealed
 }
 
 impl Candidate {

@@ -12,13 +12,19 @@
 //!
 //! One file, though long: it is the engine's reclaim loop retold without bytes, to be read from end to end beside it.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+mod config;
+mod records;
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 use super::classes::class;
 use super::*;
 use crate::generation::{Generations, Source};
 use crate::ghost::Ghosts;
+use config::ratio;
+pub use config::{EngineRoom, SimulationConfig, SimulationCounters};
+use records::{Hashed, Lane, Large, Part, Queue, Record, Resident, Segment};
 
 /// Segments of a cache whose segment size is not given.
 const SEGMENTS: u64 = 128;
@@ -31,200 +37,6 @@ const TAIL_PART: u64 = 16;
 const CHUNK_WORD_BYTES: u64 = 8;
 /// Steps of one making of room; more would be a rule that frees nothing.
 const STEPS_MAX: u64 = 1_000_000;
-
-/// What is simulated.
-#[derive(Debug, Clone)]
-pub struct SimulationConfig {
-    /// Bytes of items, open segments and reserve together.
-    pub capacity_bytes: u64,
-    /// Bytes of a segment; 0 = a 128th of the capacity. Not below the mean item: give it when that is known.
-    pub segment_bytes: u64,
-    /// Which policy.
-    pub policy: ReclaimPolicy,
-    /// What it should save.
-    pub objective: Objective,
-    /// Of the policy's coin tosses.
-    pub seed: u64,
-    /// Bytes of later inserts that a stored item outlives at least; 0 = no floor.
-    pub fresh_min_bytes: u64,
-    /// One of the policy's settings for good, instead of a duel.
-    pub setting: Option<usize>,
-    /// What an engine does with its room; None: what a policy without bytes would.
-    pub engine: Option<EngineRoom>,
-}
-
-/// How an engine uses its room: sizes are those of its records then, and a segment those of its segments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EngineRoom {
-    /// An item up to so many bytes is one record; a larger one lies in chunks.
-    pub record_bytes_max: u64,
-    /// Larger items are never stored.
-    pub item_bytes_max: u64,
-    /// Bytes beside the value: of a large item's record (its key and header), and of one of its chunks. Its record
-    /// has a word a chunk, too.
-    pub head_bytes: u64,
-    pub chunk_head_bytes: u64,
-}
-
-impl SimulationConfig {
-    /// A cache of `capacity_bytes` in 128 segments under the default policy.
-    pub fn new(capacity_bytes: u64) -> SimulationConfig {
-        SimulationConfig {
-            capacity_bytes,
-            segment_bytes: 0,
-            policy: ReclaimPolicy::default(),
-            objective: Objective::default(),
-            seed: 1,
-            fresh_min_bytes: 0,
-            setting: None,
-            engine: None,
-        }
-    }
-}
-
-/// What happened so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SimulationCounters {
-    /// Requests, and how many of them missed.
-    pub requests: u64,
-    pub misses: u64,
-    /// Bytes of the items requested, and of those that missed.
-    pub requested_bytes: u64,
-    pub missed_bytes: u64,
-    /// Bytes appended by misses and overwrites.
-    pub inserted_bytes: u64,
-    /// Bytes copied by promotions and second chances, and by compaction.
-    pub copied_bytes: u64,
-    pub compacted_bytes: u64,
-    pub evicted: u64,
-    /// Segments drained, relinked and compacted.
-    pub drained: u64,
-    pub relinked: u64,
-    pub compacted: u64,
-    /// How often the duel chose another setting.
-    pub switches: u64,
-    /// Bytes over the capacity at the worst moment: the largest item in flight beyond the reserve.
-    pub overdrawn_bytes_max: u64,
-}
-
-impl SimulationCounters {
-    /// Misses by requests.
-    pub fn miss_ratio(&self) -> f64 {
-        ratio(self.misses, self.requests)
-    }
-
-    /// Bytes missed by bytes requested.
-    pub fn byte_miss_ratio(&self) -> f64 {
-        ratio(self.missed_bytes, self.requested_bytes)
-    }
-
-    /// Bytes copied by reclaim and compaction per byte inserted.
-    pub fn copied_per_inserted(&self) -> f64 {
-        ratio(
-            self.copied_bytes + self.compacted_bytes,
-            self.inserted_bytes,
-        )
-    }
-}
-
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Record {
-    hash: u64,
-    size: u32,
-    part: Part,
-}
-
-/// What a record is to its item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// All of it, or the head of one in chunks.
-    Item,
-    /// Its chunk of this number.
-    Chunk(u32),
-}
-
-impl Record {
-    fn item(hash: u64, bytes: u64) -> Record {
-        Record {
-            hash,
-            size: bytes as u32,
-            part: Part::Item,
-        }
-    }
-}
-
-/// An item that lies in chunks.
-#[derive(Debug)]
-struct Large {
-    /// What the policy weighs.
-    size: u64,
-    /// Where the chunks lie: segment, record and bytes of each.
-    chunks: Vec<(u32, u32, u64)>,
-}
-
-impl Large {
-    fn set(&mut self, number: u32, place: (u32, u32, u64)) {
-        match self.chunks.get_mut(number as usize) {
-            Some(chunk) => *chunk = place,
-            None => self.chunks.push(place),
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Segment {
-    id: u32,
-    generation: u32,
-    used_bytes: u64,
-    dead_bytes: u64,
-    records: Vec<Record>,
-}
-
-/// What is filled from one side: a lane of the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lane {
-    Fresh(Pool),
-    Survivors,
-    Compaction,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    sealed: VecDeque<Segment>,
-    used_bytes: u64,
-}
-
-/// Where a key's item lies: the segment of this id, and which of its records.
-#[derive(Debug, Clone, Copy)]
-struct Resident {
-    segment: u32,
-    record: u32,
-    /// Bytes of its record.
-    size: u32,
-    counter: u8,
-}
-
-/// Keys are hashes already.
-#[derive(Debug, Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
 
 #[derive(Debug)]
 pub struct Simulation {
@@ -928,7 +740,7 @@ impl Simulation {
         let origin = match (lane, source) {
             (_, Some(source)) => Origin::Compacted(source),
             (Lane::Survivors, None) => Origin::Survivors,
-            (lane, None) => Origin::Fresh(lane_pool(lane)),
+            (lane, None) => Origin::Fresh(lane.pool()),
         };
         let (pool, generation) = origin.open(self.setting, &mut self.generations);
         self.charged_bytes += self.config.segment_bytes;
@@ -1065,13 +877,6 @@ fn generations(config: &SimulationConfig) -> Generations {
     match rules.classes {
         true => Generations::on_demand(),
         false => Generations::new(config.capacity_bytes),
-    }
-}
-
-fn lane_pool(lane: Lane) -> Pool {
-    match lane {
-        Lane::Fresh(pool) => pool,
-        Lane::Survivors | Lane::Compaction => Pool::Main,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::generation::Source;
 use crate::holes::HOLE_MIN;
 use crate::location::Place;
 use crate::models_switch::{mutant, Mutant};
-use crate::policy;
+use crate::policy::{self, MAIN_OLD_PART};
 use crate::segment::{SegmentId, REUSE_MAX};
 use crate::store::Store;
 use crate::sync::{lock, Ordering};
@@ -28,11 +28,9 @@ const LOOK_RECORDS: f64 = 512.0;
 /// One in so many segments may be reopened, and at most so many: the more holes, the sooner one fits.
 const SEGMENTS_SHARE: usize = 8;
 const SEGMENTS_MAX: usize = 64;
-/// One in so many segments of main is old: it is drained soon, and its dead bytes come free anyway.
-const OLD_SHARE: usize = 32;
 /// One of which more than this part has died is not reopened: copying its live rest costs less than it frees, and then all
-/// of it is free, to probation too. (What a large value leaves is dead whole: it was kept from all but new items of main.)
-const DEAD_PART: usize = 2;
+/// of it is free, to probation too. (What a large value leaves is dead whole: it was kept from all but new items of main.) A model's segment holds two records, of which one dies.
+const DEAD_PART: usize = if cfg!(shuttle) { 1 } else { 2 };
 /// One of which so much has expired, a tenth, is copied together (`policy::next`).
 const EXPIRED_PART: usize = 10;
 
@@ -120,11 +118,11 @@ impl Reclaim {
     fn look(&self, store: &Store, books: &mut Books) -> bool {
         let least = reopened_least(store);
         let marks = store.flush.any.load(Ordering::Acquire);
-        let old = books.main.len() / OLD_SHARE;
+        let old = books.main.len() / MAIN_OLD_PART;
         let fits = |id: &SegmentId| {
             let segment = store.segment(*id);
             segment.dead_unlooked() >= least
-                && (cfg!(shuttle) || segment.dead() * DEAD_PART <= segment.used())
+                && segment.dead() * DEAD_PART <= segment.used()
                 && segment.birth() > marks
                 && segment.reuse_version() < REUSE_MAX
                 && is_settled(store, *id)
@@ -192,8 +190,8 @@ impl Reclaim {
         if store.compress.is_on() {
             return self.forget_holes(store, books);
         }
-        let old = match books.main.get(books.main.len() / OLD_SHARE) {
-            Some(&id) if books.main.len() >= OLD_SHARE => Some(store.segment(id).generation()),
+        let old = match books.main.get(books.main.len() / MAIN_OLD_PART) {
+            Some(&id) if books.main.len() >= MAIN_OLD_PART => Some(store.segment(id).generation()),
             _ => None,
         };
         let is_worn = |id: SegmentId| {
