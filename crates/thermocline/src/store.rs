@@ -102,6 +102,8 @@ pub(crate) struct Facts {
     /// Something was evicted since the start or the last growth.
     pub(crate) evicted: AtomicBool,
     pub(crate) capacity_bytes: AtomicU64,
+    /// There are records over a 16th of a segment.
+    keeps_two: AtomicBool,
     /// Bytes of survivors in what main's writers have open.
     pub(crate) among_new: AtomicU64,
     /// The cache is nearly full and has no ghost table yet.
@@ -212,6 +214,7 @@ impl Store {
                 compressed_probation_segments: AtomicU32::new(0),
                 evicted: AtomicBool::new(false),
                 capacity_bytes: AtomicU64::new(capacity),
+                keeps_two: AtomicBool::new(false),
                 among_new: AtomicU64::new(0),
                 ghosts_due: AtomicBool::new(false),
                 mean_mask: AtomicU64::new(0),
