@@ -5,8 +5,8 @@
 
 use super::choose::is_settled;
 use super::drain::Mode;
+use super::patience::REQUEST_PATIENCE;
 use super::{Books, Reclaim, BACKGROUND_ITEMS};
-use crate::config::REFUSE_AFTER;
 use crate::location::Tier;
 use crate::policy::Pool;
 use crate::segment::SegmentId;
@@ -61,7 +61,7 @@ impl Reclaim {
                     let idle = *idle_since.get_or_insert_with(Instant::now);
                     if freed {
                         idle_since = None;
-                    } else if idle.elapsed() > REFUSE_AFTER {
+                    } else if idle.elapsed() > REQUEST_PATIENCE {
                         break;
                     } else {
                         self.wait_for_pins(store);
@@ -83,7 +83,7 @@ impl Reclaim {
         loop {
             let mut books = lock(&self.books);
             self.free_condemned(store, &mut books);
-            if books.condemned.is_empty() || since.elapsed() > REFUSE_AFTER {
+            if books.condemned.is_empty() || since.elapsed() > REQUEST_PATIENCE {
                 while store.segments.give_back_extent() {}
                 return;
             }

@@ -16,6 +16,8 @@ const BUSY_MIN: Duration = Duration::from_millis(1);
 /// Pins end by themselves, when their preempted threads run again; guards may not. So much more patience
 /// with pins.
 const PINNED_FACTOR: u32 = 10;
+/// How long who evicts on request waits where pins stand in the way.
+pub(super) const REQUEST_PATIENCE: Duration = REFUSE_AFTER.saturating_mul(PINNED_FACTOR);
 
 thread_local! {
     static LEFT: Cell<Option<Duration>> = const { Cell::new(None) };
