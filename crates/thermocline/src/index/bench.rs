@@ -174,7 +174,7 @@ fn lookups() {
     }
 }
 
-/// Thread CPU time of inserts that restructure a unit, and of those that do not.
+/// Thread CPU time of inserts that restructure a unit, by kind, and of those that do not.
 #[test]
 #[ignore = "a measurement: 20 s and 1.5 GB"]
 fn restructuring() {
@@ -185,12 +185,12 @@ fn restructuring() {
     let index = Index::new(Domain::global(), budget, memory, &Backing::anonymous(true)).unwrap();
     let hash_of = |n: u64| hash_bytes(&key_bytes(n));
     let rehash = |place: Place| Some(hash_of(place.raw() - 1));
-    let done = || {
-        let stats = index.stats();
-        stats.rebuilds.load(std::sync::atomic::Ordering::Relaxed)
-            + stats.splits.load(std::sync::atomic::Ordering::Relaxed)
+    let done = |counter: fn(&IndexStats) -> &std::sync::atomic::AtomicU64| {
+        counter(index.stats()).load(std::sync::atomic::Ordering::Relaxed)
     };
-    let (mut plain, mut costly, mut before) = (Vec::new(), Vec::new(), 0);
+    let done = || (done(|stats| &stats.rebuilds), done(|stats| &stats.splits));
+    let (mut plain, mut rebuilds, mut splits) = (Vec::new(), Vec::new(), Vec::new());
+    let mut before = (0, 0);
     for n in 0..items {
         let place = Place::from_offset(n as usize * 4);
         let mut rejected = Vec::new();
@@ -203,14 +203,23 @@ fn restructuring() {
         let ns = (Region::thread_cpu_ns() - start) as u32;
         assert_eq!(outcome, Publish::Done);
         let now = done();
-        if now > before {
-            costly.push(ns);
+        if now.1 > before.1 {
+            splits.push(ns);
+        } else if now.0 > before.0 {
+            rebuilds.push(ns);
         } else if n % 16 == 0 {
             plain.push(ns);
         }
         before = now;
     }
-    for (name, mut ns) in [("plain", plain), ("restructuring", costly)] {
+    let all = [&rebuilds[..], &splits[..]].concat();
+    let kinds = [
+        ("plain", plain),
+        ("rebuilding", rebuilds),
+        ("splitting", splits),
+        ("restructuring", all),
+    ];
+    for (name, mut ns) in kinds {
         ns.sort_unstable();
         let at = |q: f64| ns[((ns.len() - 1) as f64 * q) as usize];
         println!(

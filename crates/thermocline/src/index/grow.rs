@@ -12,11 +12,12 @@
 //! split pair costs one block of 576 bytes more than before.
 
 use super::class::Filled;
+use super::halves::{Halves, HALF_STEPS};
 use super::layout::{Filling, Gathered};
 use super::lock::Locked;
 use super::stats::Stats;
 use super::unit::{block_lines, is_oversized, steps_for, Block, LINE_BYTES, STEPS_MAX};
-use super::word::{half_of, split_hash, Level, Word, WordId, DEPTH_MAX, FINE, RUN};
+use super::word::{split_hash, Level, Word, WordId, DEPTH_MAX, FINE, RUN};
 use super::{Index, Rehash};
 use crate::location::{Slot, Tier};
 use crate::sync::fence;
@@ -109,19 +110,11 @@ impl Locked<'_> {
     #[inline(never)]
     fn split(&mut self) -> Grown {
         self.ask_for_lines();
-        let (old, depth, block) = (self.word, self.word.depth(), self.block());
-        // Free slots are all zeros: they count for the first half, which is then what the second leaves.
-        let mut later = 0;
-        block.for_each_slot(old.steps(), |slot| later += half_of(slot.tag(), depth));
-        let counts = [block.count() - later, later];
+        let (old, depth) = (self.word, self.word.depth());
+        let halves = Halves::of(self.block(), depth);
         let second = self.head.plus(RUN >> (depth + 1));
-        let owners = [self.head, second];
-        let put_all = |new: &mut [Filling<'_>; 2]| {
-            block.for_each(old.steps(), |slot| {
-                new[half_of(slot.tag(), depth)].put(slot)
-            })
-        };
-        let Some(lines) = self.index.write_pair(owners, depth + 1, counts, put_all) else {
+        let write = |half, owner| self.index.write_half(&halves, half, owner, depth + 1);
+        let Some(lines) = self.index.write_pair([self.head, second], write) else {
             return Grown::NoRoom;
         };
         let [first_word, second_word] = lines.map(|(line, steps)| old.next(line, steps, depth + 1));
@@ -153,13 +146,12 @@ impl Locked<'_> {
         });
         let first = WordId::fine(self.head.index * FINE);
         let second = first.plus(RUN);
-        let counts = [0, 1].map(|half| halves[half].as_slice().len());
-        let put_all = |new: &mut [Filling<'_>; 2]| {
-            for (half, new) in halves.iter().zip(new) {
-                half.as_slice().iter().for_each(|&slot| new.put(slot));
-            }
+        let write = |half: usize, owner| {
+            let items = halves[half].as_slice();
+            let put_all = |new: &mut Filling<'_>| items.iter().for_each(|&slot| new.put(slot));
+            index.write_block(owner, 0, steps_for(items.len() + 1), put_all)
         };
-        let Some(lines) = index.write_pair([first, second], 0, counts, put_all) else {
+        let Some(lines) = index.write_pair([first, second], write) else {
             return Grown::NoRoom;
         };
         for (head, (line, steps)) in [first, second].into_iter().zip(lines) {
@@ -227,46 +219,50 @@ impl Index {
         }
     }
 
-    /// Two new blocks that no word names yet, or none. `put_all` puts `counts` items in them.
+    /// A new block that no word names yet, with one half of a unit that splits.
+    #[inline(always)]
+    fn write_half(
+        &self,
+        halves: &Halves<'_>,
+        half: usize,
+        owner: WordId,
+        depth: u32,
+    ) -> Option<(u32, usize)> {
+        let steps = steps_for(halves.count(half) + 1);
+        if steps != HALF_STEPS {
+            let put_all = |new: &mut Filling<'_>| halves.for_each(half, |slot| new.put(slot));
+            return self.write_block(owner, depth, steps, put_all);
+        }
+        let line = self.classes.allocate(steps, owner)?;
+        self.ask_for(line, steps);
+        fence(Release);
+        halves.copy(half, self.block_at(line));
+        Some((line, steps))
+    }
+
+    /// Two new blocks that no word names yet, or none.
     #[inline(always)]
     fn write_pair(
         &self,
         owners: [WordId; 2],
-        depth: u32,
-        counts: [usize; 2],
-        put_all: impl Fn(&mut [Filling<'_>; 2]),
+        write: impl Fn(usize, WordId) -> Option<(u32, usize)>,
     ) -> Option<[(u32, usize); 2]> {
-        let mut steps = counts.map(|count| steps_for(count + 1));
-        loop {
-            let lines = self.allocate_pair(steps, owners)?;
-            fence(Release);
-            let mut new = [0, 1].map(|n| self.filling(lines[n], steps[n], depth));
-            put_all(&mut new);
-            let fits = new.map(Filling::finish);
-            if fits == [true; 2] {
-                return Some([(lines[0], steps[0]), (lines[1], steps[1])]);
-            }
-            for n in 0..2 {
-                self.free_line(lines[n], steps[n]);
-                steps[n] += usize::from(!fits[n]);
-            }
-        }
-    }
-
-    fn allocate_pair(&self, steps: [usize; 2], owners: [WordId; 2]) -> Option<[u32; 2]> {
-        let first = self.classes.allocate(steps[0], owners[0])?;
-        self.ask_for(first, steps[0]);
-        let Some(second) = self.classes.allocate(steps[1], owners[1]) else {
-            self.free_line(first, steps[0]);
+        let first = write(0, owners[0])?;
+        let Some(second) = write(1, owners[1]) else {
+            self.free_line(first.0, first.1);
             return None;
         };
-        self.ask_for(second, steps[1]);
         Some([first, second])
     }
 
     #[inline(always)]
     fn filling(&self, line: u32, steps: usize, depth: u32) -> Filling<'_> {
-        Filling::new(Block::new(self.region().words(), line), steps, depth)
+        Filling::new(self.block_at(line), steps, depth)
+    }
+
+    #[inline(always)]
+    fn block_at(&self, line: u32) -> Block<'_> {
+        Block::new(self.region().words(), line)
     }
 
     fn free_block(&self, word: Word) {

@@ -16,12 +16,13 @@
 //!   small that a word's 421 are not enough, a finer directory of 8 times the words takes over.
 //!
 //! `read`: find, prefetch, bump. `write`: publish, move, remove. `grow`: rebuild and split, by
-//! `layout`. `lock`, `word`, `unit`: what the words mean. `class`, `slab`: memory. `scan`: the walk.
+//! `layout` and `halves`. `lock`, `word`, `unit`: what the words mean. `class`, `slab`: memory. `scan`: the walk.
 
 #[cfg(all(test, not(shuttle), not(miri)))]
 mod bench;
 mod class;
 mod grow;
+mod halves;
 mod layout;
 mod lock;
 #[cfg(all(test, shuttle))]

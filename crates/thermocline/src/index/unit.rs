@@ -16,6 +16,7 @@ use super::word::WordId;
 use crate::location::Slot;
 use crate::mem::{Lines, Region, Words};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use std::ops::Range;
 
 pub(super) const LINE_BYTES: usize = 64;
 pub(super) const BUCKET_SLOTS: usize = Region::BUCKET_SLOTS;
@@ -165,6 +166,29 @@ impl<'a> Block<'a> {
         self.set_count(count);
     }
 
+    /// Takes over the reach of some buckets of a block, for its own first ones. Nobody is sent here yet.
+    pub(super) fn copy_header(self, from: Block<'_>, buckets: Range<usize>) {
+        let [low, high] = [0, 1].map(|word| self.words.u64(from.header(word)).load(Relaxed));
+        let codes = (u128::from(high) << 64 | u128::from(low)) >> (2 * buckets.start);
+        let codes = codes & ((1 << (2 * buckets.len())) - 1);
+        let far = self.words.u64(from.header(FAR_WORD)).load(Relaxed) as usize;
+        let far = far.min(buckets.len() - 1);
+        self.write_header(&[codes as u64, (codes >> 64) as u64], far, 0);
+    }
+
+    /// Stores a slot in the nearest free one at most `window` of the unit's `buckets` buckets from home. False: all of
+    /// them are full. Under the unit's lock.
+    pub(super) fn store_near(self, slot: Slot, home: usize, buckets: usize, window: usize) -> bool {
+        let free = (0..=window.min(buckets - 1))
+            .find_map(|d| Some((d, self.free_slot((home + d) % buckets)?)));
+        let Some((distance, at)) = free else {
+            return false;
+        };
+        self.raise_reach(home, distance);
+        self.words.u64(at).store(slot.0, Release);
+        true
+    }
+
     /// Copies a whole block, owner included, to another of the same size.
     pub(super) fn copy_to(self, to: Block<'_>, steps: usize) {
         for word in 0..=OWNER_WORD {
@@ -183,18 +207,18 @@ impl<'a> Block<'a> {
     /// Calls `each` with every slot in use. Under the unit's lock.
     #[inline(always)]
     pub(super) fn for_each(self, steps: usize, mut each: impl FnMut(Slot)) {
-        self.for_each_slot(steps, |slot| {
+        Block::in_strands(self.lines(steps), |slot| {
             if !slot.is_empty() {
                 each(slot);
             }
         });
     }
 
-    /// Calls `each` with every slot, free ones too. Under the unit's lock. In strands: what comes of neighbours
-    /// hangs together (they call the same bucket home), and one after the other they keep a processor waiting.
+    /// Calls `each` with every slot, free ones too. In strands: what comes of neighbours hangs together (they
+    /// call the same bucket home), and one after the other they keep a processor waiting.
     #[inline(always)]
-    pub(super) fn for_each_slot(self, steps: usize, mut each: impl FnMut(Slot)) {
-        let strands: [Lines<'_>; STRANDS] = self.lines(steps).parts();
+    pub(super) fn in_strands(lines: Lines<'_>, mut each: impl FnMut(Slot)) {
+        let strands: [Lines<'_>; STRANDS] = lines.parts();
         for index in 0..strands[0].slots() {
             for strand in strands {
                 each(Slot(strand.slot(index).load(Relaxed)));

@@ -184,7 +184,7 @@ pub(super) fn home_bucket(tag: u16, depth: u32, buckets: usize) -> usize {
 
 /// Which half a tag falls in when a unit of this depth splits.
 pub(super) fn half_of(tag: u16, depth: u32) -> usize {
-    (tag >> (15 - depth) & 1) as usize
+    tag as usize >> (15 - depth) & 1
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -188,13 +188,9 @@ impl Locked<'_> {
             buckets(self.word.steps()),
             self.home(slot.tag()),
         );
-        let free = (0..=window.min(count - 1))
-            .find_map(|d| Some((d, block.free_slot((home + d) % count)?)));
-        let Some((distance, at)) = free else {
+        if !block.store_near(slot, home, count, window) {
             return false;
-        };
-        block.raise_reach(home, distance);
-        self.index.region().u64(at).store(slot.0, Release);
+        }
         self.count_changed(1);
         true
     }
