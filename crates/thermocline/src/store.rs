@@ -12,6 +12,7 @@
 //! Must hold: whoever takes a slot out of the index, or turns it to another place, buries the bytes the
 //! slot pointed to, once.
 
+mod among;
 mod births;
 mod bury;
 mod gone;
@@ -39,6 +40,7 @@ use crate::policy::{Policy, Pool};
 use crate::segment::{Segment, SegmentId, Segments};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::writer::Lanes;
+use among::AmongNew;
 use births::Births;
 pub(crate) use bury::expiry_s;
 use std::sync::{Arc, RwLock};
@@ -104,8 +106,7 @@ pub(crate) struct Facts {
     pub(crate) capacity_bytes: AtomicU64,
     /// There are records over a 16th of a segment.
     keeps_two: AtomicBool,
-    /// Bytes of survivors in what main's writers have open.
-    pub(crate) among_new: AtomicU64,
+    pub(crate) among_new: AmongNew,
     /// The cache is nearly full and has no ghost table yet.
     pub(crate) ghosts_due: AtomicBool,
     /// The mean size is taken over keys whose hash has none of these bits: one in 16, but all of a small cache's.
@@ -215,7 +216,7 @@ impl Store {
                 evicted: AtomicBool::new(false),
                 capacity_bytes: AtomicU64::new(capacity),
                 keeps_two: AtomicBool::new(false),
-                among_new: AtomicU64::new(0),
+                among_new: AmongNew::new(),
                 ghosts_due: AtomicBool::new(false),
                 mean_mask: AtomicU64::new(0),
             },

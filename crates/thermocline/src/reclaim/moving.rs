@@ -352,9 +352,7 @@ fn reserve_open(
         .max_by_key(|&(used, _)| used)?;
     let place = lane.reserve_open(&store.segments, pin, bytes, wide)?;
     if pool == Pool::Main && !std::ptr::eq(lane, own) {
-        // Counted when it is put into main, and not again when the segment is sealed.
-        let among_new = &store.facts.among_new;
-        among_new.fetch_add(bytes as u64, Ordering::Relaxed);
+        store.facts.among_new.add(bytes as u64);
     }
     Some(place)
 }

@@ -103,6 +103,17 @@ impl Store {
         1 + usize::from(large || self.compress.is_on() || self.has_compressed())
     }
 
+    /// A segment that main's writers filled was sealed.
+    fn count_new_in_main(&self, used: u64) {
+        let new = self.facts.among_new.new_of(used);
+        // While hot is a small front, what counts is what goes into the compressed tier's main.
+        if !self.compress.is_on() {
+            let mut generations = lock(&self.generations);
+            generations.put_main(new, Source::New);
+            self.publish_now(&generations);
+        }
+    }
+
     /// Whether anything was sealed in the compressed tier.
     fn has_compressed(&self) -> bool {
         let facts = &self.facts;
@@ -140,13 +151,8 @@ impl LaneBooks for Store {
         };
         self.segments.seal(id, used, self.domain.epoch(), now_ms);
         let segment = self.segments.get(id);
-        // While hot is a small front, what counts is what goes into the compressed tier's main.
-        let counts = fresh && !self.compress.is_on();
-        if counts && segment.pool() == Pool::Main {
-            let among = self.facts.among_new.swap(0, Ordering::Relaxed);
-            let mut generations = lock(&self.generations);
-            generations.put_main((used as u64).saturating_sub(among), Source::New);
-            self.publish_now(&generations);
+        if fresh && segment.pool() == Pool::Main {
+            self.count_new_in_main(used as u64);
         }
         lock(&self.sealed).push(id);
     }
