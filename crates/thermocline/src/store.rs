@@ -104,8 +104,6 @@ pub(crate) struct Facts {
     /// Something was evicted since the start or the last growth.
     pub(crate) evicted: AtomicBool,
     pub(crate) capacity_bytes: AtomicU64,
-    /// There are records over a 16th of a segment.
-    keeps_two: AtomicBool,
     pub(crate) among_new: AmongNew,
     /// The cache is nearly full and has no ghost table yet.
     pub(crate) ghosts_due: AtomicBool,
@@ -215,7 +213,6 @@ impl Store {
                 compressed_probation_segments: AtomicU32::new(0),
                 evicted: AtomicBool::new(false),
                 capacity_bytes: AtomicU64::new(capacity),
-                keeps_two: AtomicBool::new(false),
                 among_new: AmongNew::new(),
                 ghosts_due: AtomicBool::new(false),
                 mean_mask: AtomicU64::new(0),

@@ -766,7 +766,6 @@ impl Inner {
 
     /// Remembers the largest item: the fresh floor covers it.
     pub(crate) fn note_size(&self, bytes: usize) {
-        self.store.note_record(bytes);
         let largest = &self.reclaim.item_bytes_max;
         if bytes as u64 > largest.load(Ordering::Relaxed) {
             largest.fetch_max(bytes as u64, Ordering::Relaxed);

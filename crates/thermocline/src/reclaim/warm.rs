@@ -56,7 +56,6 @@ impl Reclaim {
         }
         let largest = from.u64()?;
         self.item_bytes_max.store(largest, Ordering::Relaxed);
-        store.note_record(largest.min(usize::MAX as u64) as usize);
         self.publish_oldest(store, &books);
         (queued == store.segments.in_state(State::Sealed).count()).then_some(())
     }

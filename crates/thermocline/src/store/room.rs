@@ -11,10 +11,6 @@ use crate::segment::SegmentId;
 use crate::sync::{lock, AtomicU32, Ordering};
 use crate::writer::{LaneBooks, Opening, Reserved};
 
-/// Records up to this share of a segment leave so little at its end that one drain's survivors (at most 0.9 of a
-/// segment: what is referenced more goes whole) always fit what is open and one more.
-const SMALL_SHARE: usize = 16;
-
 impl Store {
     /// Reserves room for a record in the lane of this core.
     pub(crate) fn reserve(&self, pin: &Pin, pool: Pool, bytes: usize, wide: bool) -> Reserved {
@@ -94,13 +90,11 @@ impl Store {
             .copy_in(item.value_offset(&layout), record.value);
     }
 
-    /// Free segments kept for survivors of a drain, left alone by writers: one, and one more where large records leave
-    /// room unused at a segment's end, or a drain's survivors go two ways. (With one, no drain of a trace ran out of room;
-    /// but where guards held what had been drained, one write in some millions was refused.)
+    /// Free segments kept for survivors of a drain, left alone by writers: one, and one more where they go two ways. A
+    /// walked segment keeps at most 0.9 of its bytes, which go where something is open first.
     #[inline]
     pub(crate) fn reserve_segments(&self) -> usize {
-        let large = self.facts.keeps_two.load(Ordering::Relaxed);
-        1 + usize::from(large || self.compress.is_on() || self.has_compressed())
+        1 + usize::from(self.compress.is_on() || self.has_compressed())
     }
 
     /// A segment that main's writers filled was sealed.
@@ -119,15 +113,6 @@ impl Store {
         let facts = &self.facts;
         let segments = |count: &AtomicU32| count.load(Ordering::Relaxed) > 0;
         segments(&facts.compressed_main_segments) || segments(&facts.compressed_probation_segments)
-    }
-
-    /// A record (or a value's pieces together) of so many bytes was stored.
-    #[inline]
-    pub(crate) fn note_record(&self, bytes: usize) {
-        let keeps_two = &self.facts.keeps_two;
-        if bytes > self.segments.bytes() / SMALL_SHARE && !keeps_two.load(Ordering::Relaxed) {
-            keeps_two.store(true, Ordering::Relaxed);
-        }
     }
 
     /// A segment of this tier, pool and generation is no more.
