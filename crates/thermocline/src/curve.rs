@@ -26,6 +26,7 @@ mod tests;
 
 pub use report::{CurvePoint, Estimate, MissRatioCurve};
 
+use crate::config::ITEM_DEFAULT_MAX;
 use crate::policy::{Conditions, Duel, Objective, ReclaimPolicy, Shadow};
 use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use lru::LruStack;
@@ -48,6 +49,8 @@ const KEYS_ENOUGH: f64 = 3_000.0;
 /// at least so many fills of the cache.
 const HALF_LIFE_MIN: f64 = (1u64 << 20) as f64;
 const HALF_LIFE_FILLS: f64 = 8.0;
+/// Values up to this part of the memory are taken by default (`Config::item_size_max`).
+const DEFAULT_PART: u64 = 8;
 /// The range of the 32 hash bits that sample.
 const ALL_KEYS: u64 = 1 << 32;
 /// Keys further back than so many times the cache are forgotten: no size asks for them.
@@ -74,7 +77,7 @@ pub(crate) struct Now<'a> {
     pub(crate) capacity_bytes: u64,
 }
 
-/// Requests of all keys so far: reads that hit, items stored under a key that had none.
+/// Requests of all keys so far: reads that hit, items stored under a key that had none, or refused for their size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requests {
     pub(crate) hits: u64,
@@ -87,7 +90,34 @@ impl Requests {
     }
 }
 
+/// The largest value the cache takes, for what a cache of another size would take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    bytes: u64,
+    /// It is the memory's: more memory takes more. (Else it was asked for, and stays.)
+    grows: bool,
+}
+
+impl Limit {
+    /// By default the limit is an eighth of the memory, and half of it at most: a smaller one was asked for.
+    pub(crate) fn new(bytes: u64, capacity_bytes: u64) -> Limit {
+        Limit {
+            bytes,
+            grows: bytes >= capacity_bytes / DEFAULT_PART,
+        }
+    }
+
+    fn at(self, factor: f64) -> u64 {
+        match self.grows {
+            true => ((self.bytes as f64 * factor) as u64).min(ITEM_DEFAULT_MAX.max(self.bytes)),
+            false => self.bytes,
+        }
+    }
+}
+
 pub(crate) struct Curve {
+    /// Values under a new key that were refused for their size.
+    refused: AtomicU64,
     /// Keys whose lower 32 hash bits are below are sampled.
     bound: AtomicU64,
     /// Sampled accesses since there is something to tidy; 0: there is not.
@@ -98,6 +128,7 @@ pub(crate) struct Curve {
 impl Curve {
     pub(crate) fn new(policy: ReclaimPolicy, objective: Objective, seed: u64) -> Curve {
         Curve {
+            refused: AtomicU64::new(0),
             bound: AtomicU64::new(ALL_KEYS),
             due: AtomicU32::new(0),
             sampler: Mutex::new(Sampler::new(policy, objective, seed)),
@@ -122,6 +153,23 @@ impl Curve {
             if sampler.access(access, hash as u32, size, now) {
                 self.due.fetch_add(1, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// A value under a new key was refused for its size: a request all the same, and a larger cache may take it.
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// The same of a sampled key, whose value is over the cache's limit.
+    pub(crate) fn over_limit(&self, hash: u64, size: u64, now: &Now<'_>, limit: Limit) {
+        if let Ok(mut sampler) = self.sampler.try_lock() {
+            sampler.over_limit(hash as u32, size, now, limit);
         }
     }
 
@@ -288,6 +336,22 @@ impl Sampler {
         self.due |= self.lru.is_nearly_full()
             || looks && (self.since_halved >= self.half_life || self.is_too_large());
         self.due
+    }
+
+    /// A request for a value that is over the cache's limit: miniatures of larger caches may take it. The stack is not
+    /// told, in which it would lie in the way of what the cache holds.
+    fn over_limit(&mut self, key: u32, size: u64, now: &Now<'_>, limit: Limit) {
+        if u64::from(key) >= self.bound {
+            return;
+        }
+        self.fit_capacity(now.capacity_bytes);
+        let weight = self.weight();
+        for (miniature, factor) in self.miniatures.iter_mut().zip(FACTORS) {
+            let takes = factor > FACTORS[AS_IT_IS] && size <= limit.at(factor);
+            if !takes || !miniature.request(now, key, size) {
+                miniature.missed.add(weight);
+            }
+        }
     }
 
     fn tidy(&mut self, requests: Requests) {

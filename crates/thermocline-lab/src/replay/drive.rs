@@ -39,6 +39,9 @@ pub trait Target: Sync {
     /// no such item at all.
     fn value_bytes(&self, footprint: u64) -> Option<usize>;
 
+    /// An item of so many bytes, of which there is none (see `value_bytes`), is offered all the same, as a client would.
+    fn offer(&self, _key: &[u8; KEY_BYTES], _footprint: u64) {}
+
     /// It is now so late in the trace.
     fn time(&self, _ns: u64) {}
 
@@ -185,7 +188,7 @@ impl<T: Target> Worker<'_, T> {
         let footprint = self.plan.footprint(self.sizes.bytes(request));
         let Some(bytes) = self.target.value_bytes(footprint) else {
             self.tally.refused += 1;
-            return;
+            return self.target.offer(key, footprint);
         };
         if self.value.len() < bytes {
             let more = self.value.len()..bytes;

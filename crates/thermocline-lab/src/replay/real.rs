@@ -112,6 +112,18 @@ impl Real {
     }
 }
 
+impl Real {
+    /// Bytes of the value of an item that takes `footprint` bytes.
+    fn beside_header(&self, footprint: u64) -> usize {
+        let beside = match self.footprint {
+            Footprint::AsIs => 0,
+            _ if footprint <= FOOTPRINT_MAX => HEADER_BYTES + KEY_BYTES,
+            _ => LONG_HEADER_BYTES + KEY_BYTES,
+        };
+        (footprint as usize).saturating_sub(beside)
+    }
+}
+
 impl Target for Real {
     fn get(&self, key: &[u8; KEY_BYTES]) -> Option<Hit> {
         let guard = self.cache.get(key)?;
@@ -146,13 +158,15 @@ impl Target for Real {
     }
 
     fn value_bytes(&self, footprint: u64) -> Option<usize> {
-        let beside = match self.footprint {
-            Footprint::AsIs => 0,
-            _ if footprint <= FOOTPRINT_MAX => HEADER_BYTES + KEY_BYTES,
-            _ => LONG_HEADER_BYTES + KEY_BYTES,
-        };
-        let bytes = (footprint as usize).saturating_sub(beside);
+        let bytes = self.beside_header(footprint);
         (bytes as u64 <= self.item_bytes_max).then_some(bytes)
+    }
+
+    fn offer(&self, key: &[u8; KEY_BYTES], footprint: u64) {
+        // Refused before a byte of it is asked for; what the cache makes of that is its own matter.
+        let bytes = self.beside_header(footprint);
+        let refused = self.cache.write(key, bytes, &SetOptions::default());
+        debug_assert!(refused.is_err(), "{bytes} bytes are over the limit");
     }
 
     fn time(&self, ns: u64) {

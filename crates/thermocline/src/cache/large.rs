@@ -69,7 +69,7 @@ impl Cache {
     ) -> Result<Writer, Error> {
         self.inner.begin_write(key)?;
         if let Err(error) = self.inner.check_value(value_bytes as u64) {
-            self.refuse(key, options.mode);
+            self.refuse_over_limit(key, value_bytes, options.mode);
             return Err(error);
         }
         let fields = self.inner.fields(options);

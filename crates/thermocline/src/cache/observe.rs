@@ -7,7 +7,7 @@
 use super::Cache;
 use super::Inner;
 use crate::compress::Came;
-use crate::curve::{Access, Curve, MissRatioCurve, Now, Requests};
+use crate::curve::{Access, Curve, Limit, MissRatioCurve, Now, Requests};
 use crate::item::Kind;
 use crate::location::Place;
 use crate::metrics::Counter;
@@ -80,12 +80,17 @@ impl Inner {
     }
 
     fn tell_curve(&self, curve: &Curve, access: Access, hash: u64, bytes: usize) {
+        curve.access(access, hash, bytes as u64, &self.now());
+    }
+
+    /// What the cache runs under.
+    fn now(&self) -> Now<'_> {
         let store = &self.store;
         let capacity = store.facts.capacity_bytes.load(Ordering::Relaxed).max(1);
         let segment = store.segments.bytes() as u64;
         // As the duel has it: the fresh floor, and the open segment that is part of probation.
         let floor = (store.fresh_min_bytes(0) + segment) as f64 / capacity as f64;
-        let now = Now {
+        Now {
             conditions: Conditions {
                 setting: store.setting(),
                 mean: store.policy.mean_size(),
@@ -93,16 +98,36 @@ impl Inner {
             },
             capacity_bytes: capacity
                 .saturating_sub((store.reserve_segments() as u64 + UNFILLED_SEGMENTS) * segment),
-        };
-        curve.access(access, hash, bytes as u64, &now);
+        }
     }
 
-    /// A value of `bytes` that the cache did not let in.
+    /// A value of `bytes` under a new key that the cache did not let in this time. No pin may be held.
     pub(crate) fn refused(&self, hash: u64, bytes: usize) {
         let steering = self.store.policy.steering();
         if steering.is_sampled(hash) {
             steering.sample(hash, bytes as u64, self.store.policy.mean_size());
-            self.store.watch_again();
+        }
+        if let Some(curve) = &self.store.curve {
+            curve.count_refused();
+            if curve.samples(hash) {
+                self.tell_curve(curve, Access::Request, hash, bytes);
+            }
+            self.tidy_curve();
+        }
+        self.store.watch_again();
+    }
+
+    /// A value of `bytes` under a new key that is over the limit: what a larger cache may take.
+    pub(crate) fn refused_over_limit(&self, hash: u64, bytes: usize) {
+        let Some(curve) = &self.store.curve else {
+            return;
+        };
+        curve.count_refused();
+        if curve.samples(hash) {
+            let now = self.now();
+            let limit = self.item_size_max.load(Ordering::Relaxed);
+            let limit = Limit::new(limit, now.capacity_bytes);
+            curve.over_limit(hash, bytes as u64, &now, limit);
         }
     }
 
@@ -165,8 +190,9 @@ pub(super) fn item_bytes(seen: &Seen<'_>) -> usize {
 }
 
 fn requests(store: &Store) -> Requests {
+    let refused = store.curve.as_ref().map_or(0, Curve::refused);
     Requests {
         hits: store.counters.sum(Counter::Hits),
-        inserts: store.counters.sum(Counter::Inserts),
+        inserts: store.counters.sum(Counter::Inserts) + refused,
     }
 }

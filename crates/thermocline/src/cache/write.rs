@@ -77,7 +77,7 @@ impl Cache {
     ) -> Result<Stored, Error> {
         self.inner.begin_write(key)?;
         if let Err(error) = self.inner.check_value(value.len() as u64) {
-            self.refuse(key, options.mode);
+            self.refuse_over_limit(key, value.len(), options.mode);
             return Err(error);
         }
         if matches!(options.mode, Mode::Append | Mode::Prepend) {
@@ -101,6 +101,14 @@ impl Cache {
     pub(crate) fn refuse(&self, key: &[u8], mode: Mode) {
         if mode == Mode::Set {
             self.delete(key);
+        }
+    }
+
+    /// The same of a value over the limit. Under a new key it was a request that a larger cache might have answered.
+    pub(crate) fn refuse_over_limit(&self, key: &[u8], value_bytes: usize, mode: Mode) {
+        if mode == Mode::Set && !self.delete(key) {
+            let hash = self.inner.store.hash(key);
+            self.inner.refused_over_limit(hash, key.len() + value_bytes);
         }
     }
 

@@ -34,7 +34,8 @@ pub struct CurvePoint {
 pub struct MissRatioCurve {
     /// The cache's memory now, bytes.
     pub memory_bytes: u64,
-    /// Its hit ratio of late, as counted: requests are reads that hit and items stored under a new key.
+    /// Its hit ratio of late, as counted: requests are reads that hit and items stored under a new key, or
+    /// refused for their size.
     pub hit_ratio: f64,
     /// The same since the cache was made.
     pub hit_ratio_since_start: f64,

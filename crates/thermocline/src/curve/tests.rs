@@ -227,3 +227,43 @@ fn ratios_between_sizes_and_spare_memory_are_read_off_the_line() {
     );
     assert_eq!(told(&[]).spare_bytes(1.0), 0);
 }
+
+/// The whole cache asked thirty times for three values of `bytes` each, stored when they miss. How its curve and requests
+/// come out.
+fn asked_for_three(config: crate::Config, bytes: usize) -> MissRatioCurve {
+    let cache = crate::Cache::new(config).expect("a cache");
+    let value = vec![1; bytes];
+    for _ in 0..30 {
+        for key in [b"a", b"b", b"c"] {
+            assert!(cache.get(key).is_none());
+            assert!(cache.set(key, &value).is_err());
+        }
+    }
+    cache.miss_ratio_curve().expect("it keeps a curve")
+}
+
+fn hit_ratios(curve: &MissRatioCurve) -> Vec<f64> {
+    let near = |point: &&CurvePoint| point.estimate == Estimate::Miniature;
+    let near = curve.points.iter().filter(near);
+    near.map(|point| point.hit_ratio_since_start).collect()
+}
+
+#[test]
+fn what_is_over_the_limit_is_known_of_larger_caches() {
+    let mut config = crate::Config::new(64 << 20);
+    config.background = false;
+    let curve = asked_for_three(config.clone(), 9 << 20);
+    assert_eq!(curve.requests, 90, "eight megabytes are the limit");
+    assert_eq!(curve.hit_ratio_since_start, 0.0);
+    assert_eq!(
+        hit_ratios(&curve),
+        [0.0, 0.0, 0.0, 87.0 / 90.0, 87.0 / 90.0]
+    );
+    // Twice the memory does not take 17 MiB, four times does.
+    let curve = asked_for_three(config.clone(), 17 << 20);
+    assert_eq!(hit_ratios(&curve), [0.0, 0.0, 0.0, 0.0, 87.0 / 90.0]);
+    // A limit that was asked for stays what it is.
+    config.item_size_max = Some(1 << 20);
+    let curve = asked_for_three(config, 2 << 20);
+    assert_eq!((curve.requests, hit_ratios(&curve)), (90, vec![0.0; 5]));
+}
