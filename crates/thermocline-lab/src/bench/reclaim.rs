@@ -65,7 +65,8 @@ pub fn run(options: &ReclaimOptions) -> Result<Report> {
         least(0.97),
     );
     let tails = filled.tails(options.writes)?;
-    let us = |q: f64| one(tails.value_at_quantile(q) as f64 / 1e3);
+    let at = |tail: &Histogram<u64>, q: f64| one(tail.value_at_quantile(q) as f64 / 1e3);
+    let us = |q: f64| at(&tails.sets, q);
     let most = Bound::AtMost;
     rows.add(
         "thread CPU of the longest SET, steady state, µs",
@@ -77,14 +78,12 @@ pub fn run(options: &ReclaimOptions) -> Result<Report> {
     rows.show("the same, p99.99, µs", us(0.9999), 1);
     rows.show("the same, p99, µs", us(0.99), 1);
     rows.show("the same, p50, µs", us(0.5), 2);
-    let alone = computing(options.writes)?;
-    let of_machine = |q: f64| one(alone.value_at_quantile(q) as f64 / 1e3);
     rows.show(
-        "a loop that only computes, longest round, µs (what the machine adds)",
-        of_machine(1.0),
+        "in turns with them, a loop that only computes: longest round, µs (what the machine adds)",
+        at(&tails.computed, 1.0),
         1,
     );
-    rows.show("the same, p99.99, µs", of_machine(0.9999), 1);
+    rows.show("the same, p99.99, µs", at(&tails.computed, 0.9999), 1);
     let stats = filled.cache.stats();
     rows.show(
         "direct passes a thousand writes",
@@ -112,21 +111,20 @@ pub fn run(options: &ReclaimOptions) -> Result<Report> {
     Ok(report)
 }
 
-/// What the machine itself adds to the CPU time of a thread (interrupts, and on a virtual machine what its host does
-/// meanwhile): as many rounds of arithmetic, each about as long as a write, timed alike.
-fn computing(rounds: u64) -> Result<Histogram<u64>> {
-    let mut histogram = Histogram::new_with_max(TAIL_MAX_NS, 3).context("a histogram")?;
-    let mut words = [1u64; COMPUTED_WORDS];
-    for round in 0..rounds {
-        let before = thread_cpu_ns();
-        for at in 0..COMPUTED_STEPS {
-            let word = &mut words[at % COMPUTED_WORDS];
-            *word = word.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(round);
-        }
-        std::hint::black_box(&words);
-        histogram.saturating_record(thread_cpu_ns() - before);
+/// Thread CPU of as many writes as of rounds of arithmetic, in turns, ns. What the rounds have at their worst the machine
+/// adds to both (interrupts, and on a virtual machine what its host does meanwhile).
+struct Tails {
+    sets: Histogram<u64>,
+    computed: Histogram<u64>,
+}
+
+/// A round of arithmetic, about as long as a write.
+fn compute(words: &mut [u64; COMPUTED_WORDS], round: u64) {
+    for at in 0..COMPUTED_STEPS {
+        let word = &mut words[at % COMPUTED_WORDS];
+        *word = word.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(round);
     }
-    Ok(histogram)
+    std::hint::black_box(&words);
 }
 
 /// A cache that is full and evicting.
@@ -219,15 +217,20 @@ impl Filled {
         gets as f64 / (thread_cpu_ns() - cpu).max(1) as f64 * 1e9
     }
 
-    /// Thread CPU of each of so many writes of new keys, ns.
-    fn tails(&mut self, writes: u64) -> Result<Histogram<u64>> {
-        let mut histogram = Histogram::new_with_max(TAIL_MAX_NS, 3).context("a histogram")?;
-        for _ in 0..writes {
+    /// So many writes of new keys.
+    fn tails(&mut self, writes: u64) -> Result<Tails> {
+        let histogram = || Histogram::new_with_max(TAIL_MAX_NS, 3).context("a histogram");
+        let (mut sets, mut computed) = (histogram()?, histogram()?);
+        let mut words = [1u64; COMPUTED_WORDS];
+        for round in 0..writes {
             let number = self.new_key();
             let before = thread_cpu_ns();
             self.set(number)?;
-            histogram.saturating_record(thread_cpu_ns() - before);
+            let between = thread_cpu_ns();
+            compute(&mut words, round);
+            computed.saturating_record(thread_cpu_ns() - between);
+            sets.saturating_record(between - before);
         }
-        Ok(histogram)
+        Ok(Tails { sets, computed })
     }
 }
