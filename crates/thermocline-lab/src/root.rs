@@ -72,7 +72,15 @@ impl Root {
             return file.write_all(value.as_bytes());
         }
         let old = fs::read_to_string(&path)?;
-        fs::write(path, imitated_value(&old, value)?)
+        self.replace(&path, &imitated_value(&old, value)?)
+    }
+
+    /// Gives a file of an imitated root other contents at once: as with the kernel's own, no end of the writer leaves
+    /// half of them.
+    pub fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
+        let new = self.path(&format!("/.thermolab-new-{}", std::process::id()));
+        fs::write(&new, text)?;
+        fs::rename(new, path)
     }
 
     /// Names in a directory, sorted; empty when there is none.

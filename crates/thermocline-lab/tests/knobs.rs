@@ -97,9 +97,11 @@ fn snapshot(root: &Path) -> BTreeMap<PathBuf, String> {
     fn walk(at: &Path, found: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(at).unwrap() {
             let path = entry.unwrap().path();
-            // The journal's place, and two files whose writing acts and leaves a value behind.
-            if path.ends_with("var/lib") || path.ends_with("drop_caches") || path.ends_with("reset")
-            {
+            // The journal's place, two files whose writing acts and leaves a value behind, and what an imitated file is
+            // replaced by.
+            let scratch = path.to_string_lossy().contains("/.thermolab-new-");
+            let acts = path.ends_with("drop_caches") || path.ends_with("reset");
+            if path.ends_with("var/lib") || acts || scratch {
                 continue;
             }
             if path.is_dir() {

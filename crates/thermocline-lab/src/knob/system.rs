@@ -207,7 +207,9 @@ impl System {
             .filter(|line| !unwanted(line))
             .map(|line| format!("{line}\n"))
             .collect();
-        fs::write(name, kept).map_err(|error| format!("{path}: {error}"))
+        self.root
+            .replace(&name, &kept)
+            .map_err(|error| format!("{path}: {error}"))
     }
 }
 
