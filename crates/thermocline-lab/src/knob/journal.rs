@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Where the journal lies under the root.
 pub const JOURNAL: &str = "/var/lib/thermolab/journal.jsonl";
@@ -53,6 +54,23 @@ pub struct Journal {
     from_another_boot: bool,
 }
 
+/// How long a lock may be held by what a killed lab had just forked and was about to start: it has the lab's files
+/// until it is another program.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
+
+/// Locks a file, or says who could not within a moment.
+fn try_for_a_moment(file: &File) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(Duration::from_millis(10))
+            }
+            answer => return answer,
+        }
+    }
+}
+
 impl Journal {
     /// Opens and locks the journal. Changes left by a killed run are in `pending`.
     pub fn open(root: &Root) -> Result<Self, Trouble> {
@@ -69,7 +87,7 @@ impl Journal {
             .create(true)
             .open(&path)
             .map_err(named)?;
-        match file.try_lock() {
+        match try_for_a_moment(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(Trouble::failed(format!(
