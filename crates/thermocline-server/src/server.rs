@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use thermocline::{Cache, Config, PressureListener};
+use thermocline::{Cache, CompressMode, Config, PressureListener};
 
 /// What `version` answers: the dialect we speak, and who speaks it.
 pub const VERSION: &str = concat!("1.6.45-thermocline-", env!("CARGO_PKG_VERSION"));
@@ -284,7 +284,7 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
     config.min_ttl = settings.min_ttl.map(std::time::Duration::from_millis);
     config.groups = settings.groups.clone();
     config.hot_keys = settings.hot_keys;
-    config.compress = settings.compress;
+    config.compress = compress(settings);
     config.compress_with = settings.compress_with;
     config.pressure_listener = Some(PressureListener::new(|| {
         tracing::warn!(
@@ -292,6 +292,15 @@ fn engine_config(settings: &Settings, reserve: &Reserve) -> Config {
         );
     }));
     config
+}
+
+/// What is asked for; where that is left to us, memory that is kept for the next server is not compressed, for its
+/// dictionaries would be lost.
+fn compress(settings: &Settings) -> CompressMode {
+    match (settings.compress, &settings.memory_dir) {
+        (CompressMode::Auto, Some(_)) => CompressMode::Off,
+        (mode, _) => mode,
+    }
 }
 
 /// A running server. Dropping it stops it at once.

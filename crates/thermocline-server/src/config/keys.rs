@@ -85,7 +85,7 @@ pub static KEYS: &[Key] = &[
         |s, v| { s.collapse_percent = number(v, 0, 50)? as u32; Ok(()) }, |s| s.collapse_percent.to_string()),
     Key::new("prefault", "BOOL", "Touch all memory before serving [default: false]",
         |s, v| { s.prefault = boolean(v)?; Ok(()) }, |s| s.prefault.to_string()),
-    Key::new("compress", "auto|on|off", "Compress what the hot tier evicts: where it pays, always, never [default: off]",
+    Key::new("compress", "auto|on|off", "Compress what the hot tier evicts: where it pays (never with a memory_dir), always, never [default: auto]",
         |s, v| { s.compress = choice(v, &[("auto", CompressMode::Auto), ("on", CompressMode::On), ("off", CompressMode::Off)])?; Ok(()) },
         |s| quoted(tiers::mode_name(s.compress))),
     Key::new("compress_codec", "best|lz4|zstd", "What compresses: LZ4 and zstd where it pays, or one alone [default: best]",

@@ -120,7 +120,7 @@ impl Default for Settings {
         Settings {
             memory: default_memory_bytes(),
             memory_max: None,
-            compress: thermocline::CompressMode::Off,
+            compress: thermocline::CompressMode::Auto,
             compress_with: thermocline::CompressOptions::default(),
             memory_min: None,
             pressure: true,
