@@ -29,6 +29,21 @@ fn fill(client: &mut Client, from: u32, count: u32) {
     }
 }
 
+/// Nobody who starts a server knows what their values gain; but memory kept for the next one would lose its dictionaries.
+#[test]
+fn a_server_compresses_where_it_pays_unless_its_memory_is_kept() {
+    let shown = |flags: &[&str]| text(&Served::new(flags).ask("tiers", &[]).stdout);
+    let usual = shown(&[]);
+    assert!(usual.starts_with("compress auto, now off"), "{usual}");
+    let directory =
+        std::path::Path::new("/dev/shm").join(format!("thermocline-tiers-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let path = directory.to_str().expect("plain");
+    let kept = shown(&["--page-mode", "shmem", "--memory-dir", path]);
+    std::fs::remove_dir_all(&directory).expect("it is ours");
+    assert!(kept.starts_with("compress off, now off"), "{kept}");
+}
+
 #[test]
 fn compression_is_switched_and_trimmed_from_the_command_line() {
     let server = Served::new(&["--compress", "off", "--hot-percent", "10"]);
