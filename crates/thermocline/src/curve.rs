@@ -26,7 +26,6 @@ mod tests;
 
 pub use report::{CurvePoint, Estimate, MissRatioCurve};
 
-use crate::config::ITEM_DEFAULT_MAX;
 use crate::policy::{Conditions, Duel, Objective, ReclaimPolicy, Shadow};
 use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use lru::LruStack;
@@ -94,22 +93,25 @@ impl Requests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit {
     bytes: u64,
-    /// It is the memory's: more memory takes more. (Else it was asked for, and stays.)
+    /// It is the memory's: more memory takes more, up to `most`. (Else it was asked for, and stays.)
     grows: bool,
+    most: u64,
 }
 
 impl Limit {
-    /// By default the limit is an eighth of the memory, and half of it at most: a smaller one was asked for.
-    pub(crate) fn new(bytes: u64, capacity_bytes: u64) -> Limit {
+    /// By default the limit is an eighth of the memory, and half of it or `default_max` at most: a smaller one was
+    /// asked for.
+    pub(crate) fn new(bytes: u64, capacity_bytes: u64, default_max: u64) -> Limit {
         Limit {
             bytes,
             grows: bytes >= capacity_bytes / DEFAULT_PART,
+            most: default_max.max(bytes),
         }
     }
 
     fn at(self, factor: f64) -> u64 {
         match self.grows {
-            true => ((self.bytes as f64 * factor) as u64).min(ITEM_DEFAULT_MAX.max(self.bytes)),
+            true => ((self.bytes as f64 * factor) as u64).min(self.most),
             false => self.bytes,
         }
     }

@@ -7,6 +7,7 @@
 use super::Cache;
 use super::Inner;
 use crate::compress::Came;
+use crate::config::ITEM_DEFAULT_MAX;
 use crate::curve::{Access, Curve, Limit, MissRatioCurve, Now, Requests};
 use crate::item::Kind;
 use crate::location::Place;
@@ -126,7 +127,7 @@ impl Inner {
         if curve.samples(hash) {
             let now = self.now();
             let limit = self.item_size_max.load(Ordering::Relaxed);
-            let limit = Limit::new(limit, now.capacity_bytes);
+            let limit = Limit::new(limit, now.capacity_bytes, ITEM_DEFAULT_MAX);
             curve.over_limit(hash, bytes as u64, &now, limit);
         }
     }
