@@ -15,6 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Values made beforehand; keys share them in turn. A dictionary of 64 KiB holds a hundredth of them.
 const POOL_VALUES: usize = 40_000;
+/// Of values that do not compress as many as `POOL_BYTES_MAX` lets be: where they came again while a dictionary is trained, it was
+/// made of those that did, and they compressed.
+const POOL_RANDOM_VALUES: usize = 160_000;
 const POOL_BYTES_MAX: usize = 64 << 20;
 /// YCSB's default exponential: 95 % of the draws fall on this share of the keys.
 const EXPONENTIAL_SHARE: f64 = 0.857_142_857_1;
@@ -45,7 +48,11 @@ impl Values {
 
     fn make(class: Class, seed: u64) -> Values {
         let (maker, mut id) = (Maker::new(seed), 0);
-        let pool = Pool::new(POOL_VALUES, POOL_BYTES_MAX, |out| {
+        let values = match class {
+            Class::Random500 => POOL_RANDOM_VALUES,
+            _ => POOL_VALUES,
+        };
+        let pool = Pool::new(values, POOL_BYTES_MAX, |out| {
             maker.append(class, id, out);
             id += 1;
         });
