@@ -1,21 +1,18 @@
 //! One cache grown to 10 million small items: what the index and all metadata cost an item on the way, and how
 //! long the slowest inserts take.
 //!
-//! Two passes over two caches. The first watches sizes only. The second times each insert by the thread's CPU
-//! clock and asks the kernel for page faults after each, so that inserts that had to be given a fresh page are
-//! told apart; over its last million it also asks the engine whether the index was restructured. In turns with the inserts
-//! runs a fixed piece of work, timed the same way and as often: a worst one can only be judged beside as many. (Instructions,
-//! which no neighbour lengthens, are callgrind's: virtual machines often have no hardware counters to read here.)
+//! The first cache is only asked for its sizes; inserts are timed in caches of their own (`tails`).
+
+mod tails;
 
 use super::row::{one, Bound, Rows};
-use crate::machine::{thread_cpu_ns, Machine};
+use crate::machine::Machine;
 use crate::report::{Report, Spread};
 use crate::units::{parse_bytes, parse_count};
 use crate::workload::key_into;
 use anyhow::{Context, Result};
 use clap::Args;
-use hdrhistogram::Histogram;
-use nix::sys::resource::{getrusage, UsageWho};
+use tails::Tails;
 use thermocline::{Cache, Config, Stats};
 
 /// Index and metadata bytes an item and insert tails, growing to 10 M items of 16 B keys and 100 B values
@@ -28,9 +25,12 @@ pub struct GrowthOptions {
     pub memory: u64,
     #[arg(long, default_value_t = 100)]
     pub value_size: u32,
-    /// Skip the second pass
+    /// Do not time inserts
     #[arg(long)]
     pub no_tails: bool,
+    /// Caches of one seed in which each insert is timed; its median is judged
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9), default_value_t = 3)]
+    pub passes: u32,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -39,8 +39,6 @@ pub struct GrowthOptions {
 const KEY_BYTES: u64 = 16;
 /// Looks at the sizes between nothing and all.
 const LOOKS: u64 = 256;
-/// Inserts over which restructurings are told apart.
-const WATCHED: u64 = 1_000_000;
 
 /// One look at the sizes.
 #[derive(serde::Serialize)]
@@ -124,7 +122,7 @@ pub fn run(options: &GrowthOptions) -> Result<Report> {
         machine,
         rows.into_table(),
     );
-    report.notes.push("tails: thread CPU of whole inserts, the clock's own cost included; fresh pages told apart by the thread's page faults".into());
+    report.notes.push(format!("tails: thread CPU of whole inserts, the clock's own cost included, each the median of {} passes over caches of one seed; fresh pages told apart by the thread's page faults", options.passes));
     report.failures = failures;
     report.points = points;
     Ok(report)
@@ -155,222 +153,4 @@ fn sizes(options: &GrowthOptions) -> Result<Grown> {
         full: cache.stats(),
         refused,
     })
-}
-
-/// Thread CPU of inserts, ns.
-struct Tails {
-    inserts: Histogram<u64>,
-    fresh_pages: Histogram<u64>,
-    restructurings: Histogram<u64>,
-    /// The clock read twice with nothing between: what it adds to each figure.
-    clock: Histogram<u64>,
-    /// A fixed piece of work in registers, done after each insert and timed the same way: tails that it has too are the
-    /// machine's (interrupts, a hypervisor).
-    control: Histogram<u64>,
-    worst: Vec<Slow>,
-    refused: u64,
-}
-
-/// One of the slowest inserts that were given no fresh page.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
-struct Slow {
-    insert: u64,
-    ns: u64,
-}
-
-const CONTROL_STEPS: u32 = 2_500;
-
-/// Slowest inserts kept for the report's points.
-const WORST_KEPT: usize = 40;
-/// Inserts faster than this are not among them, ns.
-const SLOW_NS: u64 = 50_000;
-/// What an insert may take at the most, ns.
-const BOUND_NS: u64 = 100_000;
-
-impl Tails {
-    fn measure(options: &GrowthOptions) -> Result<Tails> {
-        let histogram =
-            || Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are in order");
-        let mut tails = Tails {
-            inserts: histogram(),
-            fresh_pages: histogram(),
-            restructurings: histogram(),
-            clock: histogram(),
-            control: histogram(),
-            worst: Vec::new(),
-            refused: 0,
-        };
-        for _ in 0..10_000 {
-            let before = thread_cpu_ns();
-            tails
-                .clock
-                .saturating_record((thread_cpu_ns() - before).max(1));
-        }
-        let cache = Cache::new(Config::new(options.memory)).context("cannot make the cache")?;
-        let value = vec![7u8; options.value_size as usize];
-        let mut key = [0u8; KEY_BYTES as usize];
-        let watched_from = options.items.saturating_sub(WATCHED);
-        let (mut faults, mut restructured) = (page_faults()?, 0);
-        for id in 0..options.items {
-            if id == watched_from {
-                restructured = restructurings(&cache);
-                faults = page_faults()?;
-            }
-            key_into(id, &mut key);
-            let before = thread_cpu_ns();
-            let stored = cache.set(&key, &value).is_ok();
-            let spent = (thread_cpu_ns() - before).max(1);
-            tails.refused += u64::from(!stored);
-            let now = page_faults()?;
-            if spent > SLOW_NS && now == faults {
-                tails.slow(Slow {
-                    insert: id,
-                    ns: spent,
-                });
-            }
-            if now != faults {
-                tails.fresh_pages.saturating_record(spent);
-            } else {
-                tails.inserts.saturating_record(spent);
-            }
-            if id >= watched_from {
-                let count = restructurings(&cache);
-                if count != restructured && now == faults {
-                    tails.restructurings.saturating_record(spent);
-                }
-                restructured = count;
-                // Asking for statistics may itself touch a page.
-                faults = page_faults()?;
-            } else {
-                faults = now;
-            }
-            let before = thread_cpu_ns();
-            work_in_registers();
-            tails
-                .control
-                .saturating_record((thread_cpu_ns() - before).max(1));
-        }
-        Ok(tails)
-    }
-
-    fn slow(&mut self, slow: Slow) {
-        self.worst.push(slow);
-        self.worst.sort_by_key(|slow| std::cmp::Reverse(slow.ns));
-        self.worst.truncate(WORST_KEPT);
-    }
-
-    fn rows(&self, rows: &mut Rows) {
-        let (most, free) = (Bound::AtMost, Bound::Free);
-        let us = |histogram: &Histogram<u64>, q: f64| {
-            (!histogram.is_empty())
-                .then(|| histogram.value_at_quantile(q) as f64 / 1e3)
-                .and_then(one)
-        };
-        let restructured = &self.restructurings;
-        rows.show(
-            "inserts that restructured the index, of the last million",
-            one(restructured.len() as f64),
-            0,
-        );
-        rows.show("thread CPU of one, p50, µs", us(restructured, 0.5), 1);
-        rows.add(
-            "thread CPU of one, p99, µs",
-            us(restructured, 0.99),
-            1,
-            most(6.0),
-            most(4.0),
-        );
-        rows.add(
-            "thread CPU of one, p99.9, µs",
-            us(restructured, 0.999),
-            1,
-            most(50.0),
-            most(30.0),
-        );
-        rows.add(
-            "thread CPU of any insert, fresh pages apart, worst, µs",
-            us(&self.inserts, 1.0),
-            1,
-            most(100.0),
-            most(50.0),
-        );
-        rows.add(
-            "the same, p99.99, µs",
-            us(&self.inserts, 0.9999),
-            1,
-            free,
-            free,
-        );
-        rows.show("the same, p50, µs", us(&self.inserts, 0.5), 2);
-        rows.show("of it the clock itself, p50, µs", us(&self.clock, 0.5), 2);
-        let over = |histogram: &Histogram<u64>| {
-            one(histogram.count_between(BOUND_NS + 1, u64::MAX) as f64)
-        };
-        rows.show("of them inserts over 100 µs", over(&self.inserts), 0);
-        rows.show(
-            "fixed work over 100 µs, as many rounds",
-            over(&self.control),
-            0,
-        );
-        for (name, at) in [
-            ("p50", 0.5),
-            ("p99", 0.99),
-            ("p99.9", 0.999),
-            ("worst", 1.0),
-        ] {
-            rows.show(
-                format!("fixed work without memory, {name}, µs (what the machine adds)"),
-                us(&self.control, at),
-                1,
-            );
-        }
-        rows.show(
-            "inserts with a fresh page",
-            one(self.fresh_pages.len() as f64),
-            0,
-        );
-        rows.show(
-            "thread CPU of one, p99, µs (fresh page)",
-            us(&self.fresh_pages, 0.99),
-            1,
-        );
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let quantiles = |histogram: &Histogram<u64>| {
-            let at = |q: f64| histogram.value_at_quantile(q);
-            serde_json::json!({
-                "count": histogram.len(), "p50_ns": at(0.5), "p99_ns": at(0.99), "p999_ns": at(0.999),
-                "p9999_ns": at(0.9999), "p99999_ns": at(0.99999), "max_ns": histogram.max(),
-            })
-        };
-        serde_json::json!({
-            "inserts": quantiles(&self.inserts), "fresh_pages": quantiles(&self.fresh_pages),
-            "clock": quantiles(&self.clock), "control": quantiles(&self.control), "worst": self.worst,
-            "restructurings": quantiles(&self.restructurings),
-        })
-    }
-}
-
-/// Some µs of steps that each wait for the one before.
-#[inline(never)]
-fn work_in_registers() {
-    let mut state = std::hint::black_box(1u64);
-    for _ in 0..CONTROL_STEPS {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-    }
-    std::hint::black_box(state);
-}
-
-fn restructurings(cache: &Cache) -> u64 {
-    let stats = cache.stats();
-    stats.index_rebuilds + stats.index_splits
-}
-
-/// Page faults of this thread so far.
-fn page_faults() -> Result<i64> {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD).context("getrusage")?;
-    Ok(usage.minor_page_faults() + usage.major_page_faults())
 }
