@@ -221,7 +221,14 @@ impl Client {
 
     fn fill(&mut self) -> usize {
         let mut part = [0; 65536];
-        match self.stream.read(&mut part) {
+        // With a timeout a read is not begun anew by the kernel once the process has been stopped and let go on.
+        let read = loop {
+            match self.stream.read(&mut part) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read {
             Ok(count) => {
                 self.buffer.extend_from_slice(&part[..count]);
                 count
