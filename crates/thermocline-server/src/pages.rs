@@ -121,6 +121,12 @@ fn coverage(bytes: Option<PageBytes>) -> f64 {
     bytes.map_or(0.0, |bytes| bytes.coverage_percent())
 }
 
+/// Resident memory of the process, bytes: what the kernel calls VmRSS and, which it counts apart, pages of a pool.
+/// 0 where it is not told.
+pub fn resident_bytes() -> u64 {
+    status_bytes("VmRSS:").unwrap_or(0) + status_bytes("HugetlbPages:").unwrap_or(0)
+}
+
 /// A figure of /proc/self/status, bytes.
 pub fn status_bytes(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
@@ -143,6 +149,7 @@ mod tests {
     #[test]
     fn the_kernels_books_are_read() {
         assert!(status_bytes("VmRSS:").unwrap() > 1 << 20);
+        assert!(resident_bytes() > 1 << 20);
         assert_eq!(status_bytes("VmNothing:"), None);
     }
 

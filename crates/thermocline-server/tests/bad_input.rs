@@ -136,7 +136,7 @@ fn a_hundred_thousand_pipelined_gets_without_reading_stay_bounded_and_are_answer
     let mut client = server.connect();
     let value = "v".repeat(1000);
     assert_eq!(client.ask(format!("set k 0 0 1000\r\n{value}")), "STORED");
-    let before = resident_bytes(&server);
+    let before = server.resident_bytes();
     let mut greedy = server.connect();
     let mut writing = greedy.stream.try_clone().expect("cloned");
     let writer = std::thread::spawn(move || {
@@ -148,7 +148,7 @@ fn a_hundred_thousand_pipelined_gets_without_reading_stay_bounded_and_are_answer
     wait_until("the server waits for its reader", || {
         client.connections("conn_mwrite") == 1
     });
-    let grown = resident_bytes(&server).saturating_sub(before);
+    let grown = server.resident_bytes().saturating_sub(before);
     assert!(
         grown < 8 << 20,
         "the server grew by {grown} bytes for one client"
@@ -170,7 +170,7 @@ fn clients_that_never_read_cannot_fill_memory() {
     let mut client = server.connect();
     let value = "v".repeat(500_000);
     assert_eq!(client.ask(format!("set k 0 0 500000\r\n{value}")), "STORED");
-    let before = resident_bytes(&server);
+    let before = server.resident_bytes();
     let mut greedy = Vec::new();
     for _ in 0..100 {
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("connects");
@@ -184,7 +184,7 @@ fn clients_that_never_read_cannot_fill_memory() {
         let closed = client.stat("read_buf_oom") as usize;
         client.connections("conn_mwrite") + closed >= greedy.len()
     });
-    let grown = resident_bytes(&server).saturating_sub(before);
+    let grown = server.resident_bytes().saturating_sub(before);
     assert!(
         grown < 16 << 20,
         "the server grew by {grown} bytes for clients that never read"
@@ -205,7 +205,7 @@ fn a_thousand_idle_connections_cost_next_to_nothing() {
     });
     let mut before = 0;
     wait_until("memory comes to rest", || {
-        let earlier = std::mem::replace(&mut before, resident_bytes(&server));
+        let earlier = std::mem::replace(&mut before, server.resident_bytes());
         std::thread::sleep(Duration::from_millis(300));
         earlier == before
     });
@@ -213,7 +213,7 @@ fn a_thousand_idle_connections_cost_next_to_nothing() {
     wait_until("all are connected", || {
         client.stat("curr_connections") == 1501
     });
-    let each = resident_bytes(&server).saturating_sub(before) / 1000;
+    let each = server.resident_bytes().saturating_sub(before) / 1000;
     assert!(each < 1024, "an idle connection costs {each} bytes");
     assert_eq!(client.ask("set k 0 0 1\r\na"), "STORED");
     drop((first, idle));
@@ -542,20 +542,6 @@ fn a_stuck_request_does_not_outlive_the_deadline_or_a_second_signal() {
     wait_until("the process ends", || {
         matches!(server.child.try_wait(), Ok(Some(_)))
     });
-}
-
-fn resident_bytes(server: &Running) -> u64 {
-    let path = format!("/proc/{}/status", server.child.id());
-    let text = std::fs::read_to_string(path).expect("the server runs");
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .expect("a figure");
-    line.split_whitespace()
-        .nth(1)
-        .and_then(|word| word.parse::<u64>().ok())
-        .expect("a number")
-        * 1024
 }
 
 #[test]

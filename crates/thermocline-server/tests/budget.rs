@@ -43,9 +43,9 @@ fn the_process_stays_within_its_budget_under_every_kind_of_client() {
         .collect();
     write_all_sizes(port, 99);
     assert!(client.stat("evictions") > 0, "the cache was never full");
-    let peak = status_bytes(server.child.id(), "VmHWM:");
+    let peak = server.resident_peak_bytes();
     let most = MEBIBYTES * (1 << 20) * 102 / 100;
-    println!("VmHWM {peak} bytes of {} allowed", MEBIBYTES << 20);
+    println!("peak {peak} bytes of {} allowed", MEBIBYTES << 20);
     assert!(peak <= most, "{peak} bytes, {most} allowed");
     assert!(
         peak > (MEBIBYTES << 20) / 2,
@@ -87,8 +87,8 @@ fn readers_that_do_not_take_compressed_values_keep_no_memory_beyond_the_budget()
         assert!(Instant::now() < until, "not all requests were begun");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let peak = status_bytes(server.running.child.id(), "VmHWM:");
-    println!("VmHWM {peak} bytes of {}", 64 << 20);
+    let peak = server.running.resident_peak_bytes();
+    println!("peak {peak} bytes of {}", 64 << 20);
     assert!(peak <= (64 << 20) * 102 / 100, "{peak} bytes");
     assert_eq!(client.ask("mn"), "MN", "others are served");
     drop(readers);
@@ -148,18 +148,4 @@ fn write_all_sizes(port: u16, seed: u64) {
     let mut answer = [0; 4];
     stream.read_exact(&mut answer).expect("answered");
     assert_eq!(&answer, b"MN\r\n");
-}
-
-fn status_bytes(process: u32, name: &str) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
-    let line = text
-        .lines()
-        .find(|line| line.starts_with(name))
-        .expect("a figure");
-    let kilobytes: u64 = line
-        .split_whitespace()
-        .nth(1)
-        .and_then(|word| word.parse().ok())
-        .expect("a number");
-    kilobytes * 1024
 }

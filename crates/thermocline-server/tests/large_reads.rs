@@ -55,7 +55,7 @@ fn readers_of_many_large_values_get_them_whole() {
 fn who_does_not_read_many_large_values_takes_no_memory_and_may_read_later() {
     let server = server_with_a_large_value();
     let mut lazy: Vec<Client> = (0..20).map(|_| server.connect()).collect();
-    let resident_before = resident_bytes(&server);
+    let resident_before = server.resident_bytes();
     for client in &mut lazy {
         client.send(many_keys());
     }
@@ -66,7 +66,7 @@ fn who_does_not_read_many_large_values_takes_no_memory_and_may_read_later() {
         assert!(Instant::now() < until, "not all replies are under way");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let grown = resident_bytes(&server).saturating_sub(resident_before);
+    let grown = server.resident_bytes().saturating_sub(resident_before);
     assert!(grown < 8 << 20, "{grown} bytes for replies nobody reads");
     for client in &mut lazy[..3] {
         read_all(client);
@@ -115,12 +115,4 @@ fn a_pipeline_is_taken_up_where_it_was_left() {
     let after = [client.stat("cmd_get"), client.stat("cmd_meta")];
     let rounds = ROUNDS as u64;
     assert_eq!(after, [before[0] + 11 * rounds, before[1] + 3 * rounds]);
-}
-
-fn resident_bytes(server: &Running) -> u64 {
-    let path = format!("/proc/{}/status", server.child.id());
-    let text = std::fs::read_to_string(path).expect("the server runs");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    number.expect("a number").parse::<u64>().expect("a number") * 1024
 }

@@ -776,7 +776,7 @@ fn the_banner_says_what_was_got_in_text_or_json() {
         let text = lines.join("\n");
         for part in [
             "64.0 MiB",
-            "2MiB resident on huge pages",
+            " resident on huge pages (",
             &format!("127.0.0.1:{port}"),
             "1 event loop,",
             "http off",

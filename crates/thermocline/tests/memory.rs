@@ -135,10 +135,13 @@ fn churn(
     }
 }
 
-/// The most this process ever had resident, bytes, as the kernel counts.
+/// The most this process ever had resident, bytes, as the kernel counts; a pool's pages, which it counts apart, as now.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a Linux system");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.expect("VmHWM in KiB") << 10
+    let bytes_of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("a figure in KiB") << 10
+    };
+    bytes_of("VmHWM:") + bytes_of("HugetlbPages:")
 }

@@ -261,7 +261,7 @@ fn memory_touched_ahead_is_used_by_items_and_index() {
     );
 }
 
-/// The pool of one page size, grown for a test and put back.
+/// The pool of one page size, made to hold so many free pages for a test and put back.
 struct Pool {
     knob: PathBuf,
     before: u64,
@@ -271,13 +271,16 @@ struct Pool {
 static POOL: Mutex<()> = Mutex::new(());
 
 impl Pool {
-    fn grown(size: &str, pages: u64) -> Option<Pool> {
+    fn with_free(size: &str, pages: u64) -> Option<Pool> {
         let alone = POOL.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let knob = PathBuf::from(format!(
-            "/sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages"
-        ));
-        let before: u64 = fs::read_to_string(&knob).ok()?.trim().parse().ok()?;
-        if let Err(error) = fs::write(&knob, (before + pages).to_string()) {
+        let directory = PathBuf::from(format!("/sys/kernel/mm/hugepages/hugepages-{size}"));
+        let count = |name: &str| -> Option<u64> {
+            let text = fs::read_to_string(directory.join(name)).ok()?;
+            text.trim().parse().ok()
+        };
+        let knob = directory.join("nr_hugepages");
+        let (before, free) = (count("nr_hugepages")?, count("free_hugepages")?);
+        if let Err(error) = fs::write(&knob, (before - free + pages).to_string()) {
             println!("skipped: {}: {error}", knob.display());
             return None;
         }
@@ -286,12 +289,9 @@ impl Pool {
             before,
             _alone: alone,
         };
-        let got: u64 = fs::read_to_string(&pool.knob).ok()?.trim().parse().ok()?;
-        if got < before + pages {
-            println!(
-                "skipped: of {pages} pages of {size} the kernel gave {}",
-                got - before
-            );
+        let got = count("free_hugepages")?;
+        if got != pages {
+            println!("skipped: asked for {pages} free pages of {size} the kernel has {got}");
             return None;
         }
         Some(pool)
@@ -306,7 +306,7 @@ impl Drop for Pool {
 
 #[test]
 fn the_pool_gives_huge_pages_and_gets_them_back() {
-    let Some(_pool) = Pool::grown("2048kB", 100) else {
+    let Some(_pool) = Pool::with_free("2048kB", 100) else {
         return;
     };
     let Some(cache) = made(config(PageMode::Hugetlb2M)) else {
@@ -332,7 +332,7 @@ fn the_pool_gives_huge_pages_and_gets_them_back() {
 
 #[test]
 fn a_pool_that_runs_dry_kills_nobody() {
-    let Some(_pool) = Pool::grown("2048kB", 36) else {
+    let Some(_pool) = Pool::with_free("2048kB", 36) else {
         return;
     };
     // Each of the two may have what the pool holds; together they want twice as much.
@@ -360,7 +360,7 @@ fn a_pool_that_runs_dry_kills_nobody() {
 
 #[test]
 fn gigantic_pages_are_taken_whole_and_kept() {
-    let Some(_pool) = Pool::grown("1048576kB", 1) else {
+    let Some(_pool) = Pool::with_free("1048576kB", 1) else {
         return;
     };
     let mut config = config(PageMode::Hugetlb1G);

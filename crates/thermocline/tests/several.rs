@@ -4,15 +4,15 @@
 use std::fs;
 use thermocline::{Cache, Config};
 
-/// Resident memory of this process, bytes.
+/// Resident memory of this process, bytes; pages of a pool, which the kernel counts apart, among them.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib: u64 = line
-        .and_then(|line| line.split_whitespace().nth(1))
-        .and_then(|kib| kib.parse().ok())
-        .unwrap();
-    kib << 10
+    let kib_of = |name: &str| -> u64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+            .unwrap()
+    };
+    (kib_of("VmRSS:") + kib_of("HugetlbPages:")) << 10
 }
 
 /// Address space of this process, bytes.

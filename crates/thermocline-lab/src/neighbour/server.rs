@@ -1,6 +1,7 @@
 //! The cache beside the neighbour: started, filled and asked in its own protocol.
 
 use super::{NeighbourOptions, Product};
+use crate::machine;
 use crate::servers::{beside_us, free_port};
 use anyhow::{bail, Context, Result};
 use std::io::{BufRead, BufReader, Write};
@@ -103,11 +104,7 @@ impl Cache {
 
     /// Its resident memory; 0 when it is gone.
     pub fn resident_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.child.id());
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kibibytes.unwrap_or(0) << 10
+        machine::resident_bytes(self.child.id()).unwrap_or(0)
     }
 }
 

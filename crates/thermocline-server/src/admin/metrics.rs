@@ -132,16 +132,15 @@ fn process(out: &mut Text, shared: &Shared) {
     );
     out.counter("process_user_seconds", "CPU time in user mode.", user);
     out.counter("process_system_seconds", "CPU time in the kernel.", system);
-    let resident = pages::status_bytes("VmRSS:").unwrap_or(0);
     out.gauge(
         "process_resident_bytes",
-        "Resident memory of the process.",
-        resident,
+        "Resident memory of the process, pages of a hugetlb pool included.",
+        pages::resident_bytes(),
     );
     let peak = pages::status_bytes("VmHWM:").unwrap_or(0);
     out.gauge(
         "process_resident_peak_bytes",
-        "Largest resident memory so far (VmHWM).",
+        "Largest resident memory so far, pages of a hugetlb pool not included (VmHWM).",
         peak,
     );
     pressure(out, shared);

@@ -149,7 +149,7 @@ fn process(shared: &Shared) -> Value {
     });
     let huge = shared.cache.pages().bytes.unwrap_or_default();
     json!({
-        "resident_bytes": pages::status_bytes("VmRSS:").unwrap_or(0),
+        "resident_bytes": pages::resident_bytes(),
         "huge_percent": huge.coverage_percent(),
         "minor_faults": faults.0,
         "major_faults": faults.1,

@@ -144,6 +144,24 @@ impl Running {
         Client::connect(self.port)
     }
 
+    /// Resident memory, bytes; pages of a pool, which the kernel counts apart, among them.
+    pub fn resident_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:") + self.status_bytes("HugetlbPages:")
+    }
+
+    /// The most that was resident so far, bytes; a pool's pages as they are now.
+    pub fn resident_peak_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:") + self.status_bytes("HugetlbPages:")
+    }
+
+    fn status_bytes(&self, name: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).expect("the server runs");
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("a figure") << 10
+    }
+
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
         nix::sys::signal::kill(pid, signal).expect("the server runs");
