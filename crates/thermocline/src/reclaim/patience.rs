@@ -3,7 +3,7 @@
 //! A thread that serves many at once (an event loop) says with `limit_waits` what it can spare; what its writes have
 //! waited is taken off that, and when nothing is left they are refused at once.
 
-use crate::config::{GUARDED_MAX, REFUSE_AFTER, SHRINK_AFTER};
+use crate::config::{GUARDED_MAX, REFUSE_AFTER, SHRINK_AFTER, STALL_WAIT};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ const BUSY_MIN: Duration = Duration::from_millis(1);
 /// Pins end by themselves, when their preempted threads run again; guards may not. So much more patience
 /// with pins.
 const PINNED_FACTOR: u32 = 10;
+/// Of the time between two looks so much counts towards a limit. What took longer was not the cache's doing: the thread, or
+/// the whole machine, stood still (a virtual one for seconds), and so did all that it waits for.
+const LOOK_MAX: Duration = STALL_WAIT.saturating_mul(4);
 /// How long who evicts on request waits where pins stand in the way.
 pub(super) const REQUEST_PATIENCE: Duration = REFUSE_AFTER.saturating_mul(PINNED_FACTOR);
 
@@ -42,6 +45,8 @@ pub(super) struct Patience {
     /// All waits together.
     pub(super) in_all: Duration,
     began: Instant,
+    looked: Instant,
+    seen: Duration,
     waited: Duration,
     /// It is on the thread's account.
     counts: bool,
@@ -56,6 +61,8 @@ impl Patience {
             busy: REFUSE_AFTER * BUSY_FACTOR,
             in_all: Duration::MAX,
             began: Instant::now(),
+            looked: Instant::now(),
+            seen: Duration::ZERO,
             waited: Duration::ZERO,
             counts: true,
         };
@@ -81,9 +88,19 @@ impl Patience {
             busy: SHRINK_AFTER * BUSY_FACTOR,
             in_all: Duration::MAX,
             began: Instant::now(),
+            looked: Instant::now(),
+            seen: Duration::ZERO,
             waited: Duration::ZERO,
             counts: false,
         }
+    }
+
+    /// The time since it began that counts: of each stretch between two calls no more than `LOOK_MAX`.
+    pub(super) fn look(&mut self) -> Duration {
+        let now = Instant::now();
+        self.seen += (now - self.looked).min(LOOK_MAX);
+        self.looked = now;
+        self.seen
     }
 
     /// It has waited once more; false when that was too much in all.
@@ -107,6 +124,16 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_stood_still_ends_no_patience() {
+        let mut patience = Patience::of_write();
+        let before = patience.look();
+        std::thread::sleep(REFUSE_AFTER * 2);
+        let after = patience.look();
+        assert!(after > before && after - before <= LOOK_MAX);
+        assert!(LOOK_MAX < REFUSE_AFTER / 4);
+    }
 
     #[test]
     fn what_one_write_waited_the_next_ones_do_not() {

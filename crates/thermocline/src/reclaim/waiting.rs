@@ -89,8 +89,8 @@ impl Reclaim {
             if now_missing < least {
                 (least, nearer_at, idle_since) = (now_missing, None, None);
             }
-            let busy = *nearer_at.get_or_insert_with(Instant::now);
-            if busy.elapsed() > patience.busy {
+            let look = patience.look();
+            if look - *nearer_at.get_or_insert(look) > patience.busy {
                 return missing(self) == 0;
             }
             let progress = {
@@ -125,11 +125,11 @@ impl Reclaim {
                 Progress::Guarded => patience.guarded,
                 Progress::Pinned => patience.pinned,
             };
-            let now = Instant::now();
-            let idle = *idle_since.get_or_insert(now);
-            if limit.is_zero() || idle.elapsed() > limit {
+            let look = patience.look();
+            if limit.is_zero() || look - *idle_since.get_or_insert(look) > limit {
                 return missing(self) == 0;
             }
+            let now = Instant::now();
             self.wait_for_pins(store);
             if !patience.has_waited(now.elapsed()) {
                 return missing(self) == 0;
