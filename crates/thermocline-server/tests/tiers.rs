@@ -8,13 +8,71 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// The status line that a raw request to the admin door gets.
-fn status_line(server: &Served, request: &str) -> String {
+/// What a raw request to the admin door gets.
+fn answer(server: &Served, request: &str) -> String {
     let mut stream = TcpStream::connect(&server.admin).expect("the admin door is open");
     stream.write_all(request.as_bytes()).expect("it listens");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+/// Its first line.
+fn status_line(server: &Served, request: &str) -> String {
+    let answer = answer(server, request);
     answer.lines().next().unwrap_or_default().to_string()
+}
+
+/// A figure of the tiers: from `/metrics`, where a counter ends in `_total`, and from memcached's `stats tiers`, where it does not.
+fn figures(server: &Served, client: &mut Client, name: &str) -> [f64; 2] {
+    let page = answer(server, "GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n");
+    let metric = format!("thermocline_{name} ");
+    let of_page = page.lines().find_map(|line| line.strip_prefix(&metric));
+    let row = name.strip_suffix("_total").unwrap_or(name);
+    let lines = client.stats("tiers");
+    let of_stats = lines.iter().find(|(is, _)| is == row);
+    [of_page, of_stats.map(|(_, value)| value.as_str())]
+        .map(|shown| shown.unwrap_or_else(|| panic!("no {name}")))
+        .map(|shown| shown.trim().parse().expect("a number"))
+}
+
+/// Stores values that `value` makes until `name` is at least `least` in both places.
+fn fill_until(server: &Served, name: &str, least: f64, value: impl Fn(u32) -> String) {
+    let mut client = server.running.connect();
+    let start = figures(server, &mut client, name);
+    assert_eq!(start, [0.0; 2], "{name} of an empty cache");
+    let until = Instant::now() + Duration::from_secs(60);
+    for n in 0.. {
+        if n % 2_000 == 0 {
+            let now = figures(server, &mut client, name);
+            if now.iter().all(|&figure| figure >= least) {
+                return;
+            }
+            assert!(Instant::now() < until, "{name} is {now:?} of {least}");
+        }
+        let value = value(n);
+        let stored = client.ask(format!("set user:{n} 0 0 {}\r\n{value}", value.len()));
+        assert_eq!(stored, "STORED");
+    }
+}
+
+fn wordy(n: u32) -> String {
+    format!("{{\"name\":\"amber {n}\",\"place\":\"fjord\"}} ").repeat(30)
+}
+
+/// So many bytes of noise, then so many of one byte: coded it takes a little more than the noise.
+fn noisy(n: u32, noise_bytes: usize, plain_bytes: usize) -> String {
+    let mut state = u64::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let noise = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b'!' + (state >> 33) as u8 % 90)
+    });
+    noise
+        .take(noise_bytes)
+        .chain(std::iter::repeat_n('.', plain_bytes))
+        .collect()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -23,7 +81,7 @@ fn text(bytes: &[u8]) -> String {
 
 fn fill(client: &mut Client, from: u32, count: u32) {
     for n in from..from + count {
-        let value = format!("{{\"name\":\"amber {n}\",\"place\":\"fjord\"}} ").repeat(30);
+        let value = wordy(n);
         let stored = client.ask(format!("set user:{n} 0 0 {}\r\n{value}", value.len()));
         assert_eq!(stored, "STORED");
     }
@@ -103,6 +161,27 @@ fn compression_is_switched_and_trimmed_from_the_command_line() {
         .ask("tiers", &["--force", "sometimes"])
         .status
         .success());
+}
+
+/// A cache that is filled beyond its memory: first it is warned of, then the compressed tier is full, and things leave.
+#[test]
+fn pressure_and_what_it_comes_of_are_shown_as_they_happen() {
+    for (name, least) in [
+        ("tier_early_warnings_total", 1.0),
+        ("tier_pool_limit_hit_total", 1.0),
+        ("tier_pressure", 2.0),
+    ] {
+        let server = Served::new(&["--compress", "on"]);
+        fill_until(&server, name, least, |n| noisy(n, 2_400, 2_400));
+    }
+}
+
+#[test]
+fn values_refused_while_the_mean_is_poor_are_counted_where_they_are_shown() {
+    let server = Served::new(&["--compress", "on"]);
+    let name = "tier_mean_compress_poor_total";
+    // Above 5/8 and below 7/8.
+    fill_until(&server, name, 1.0, |n| noisy(n, 450, 150));
 }
 
 #[test]
