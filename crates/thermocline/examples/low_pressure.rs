@@ -1,9 +1,10 @@
 //! What compression costs while everything fits, in instructions: the same calls with it off and on, to be counted by
-//! callgrind inside `rounds` alone.
+//! callgrind inside `rounds` alone. `still` holds the sampling of the policy, the curve and the duel still: when they are
+//! tidied hangs on the background thread's clock, and differs by more from run to run than the modes do.
 //!
 //! ```text
 //! for MODE in off auto on; do
-//!   valgrind --tool=callgrind --toggle-collect='*rounds*' target/release/examples/low_pressure $MODE
+//!   valgrind --tool=callgrind --toggle-collect='*rounds*' target/release/examples/low_pressure $MODE still
 //! done
 //! ```
 
@@ -43,6 +44,7 @@ fn main() {
         Some("on") => CompressMode::On,
         _ => CompressMode::Off,
     };
+    config.sampling = std::env::args().nth(2).as_deref() != Some("still");
     let cache = Cache::new(config).expect("64 MiB are enough");
     let value = [b'v'; 467];
     for key in 0..KEYS {
