@@ -1,8 +1,11 @@
 //! Guards and half-written values kept for long: reclaim passes over the segments they keep, and writes go on as long as
 //! there are others. Their bytes stay.
 
+mod torture;
+
 use std::time::Duration;
-use thermocline::{Cache, Config, Error, Guard, SetOptions, Writer};
+use thermocline::{Cache, CompressMode, Config, Error, Guard, SetOptions, Writer};
+use torture::{bytes_of, text_of};
 
 const MEMORY: u64 = 64 << 20;
 /// Held by where it lies, not copied.
@@ -158,4 +161,30 @@ fn a_value_larger_than_probation_is_stored() {
         }
         assert_eq!(cache.stats().refused_room, 0);
     }
+}
+
+/// The same where most of the cache lies compressed: the value is larger than hot, and while it streams in, and then under a
+/// guard, it keeps all that hot has. The compressed tier gives the room.
+#[test]
+fn a_value_larger_than_hot_is_stored_and_may_be_held() {
+    let mut config = Config::new(32 << 20);
+    (config.compress, config.threads) = (CompressMode::On, 1);
+    let cache = Cache::new(config).expect("a cache");
+    let small = |from: u32| {
+        for n in from..from + 150_000 {
+            let stored = cache.set(&n.to_be_bytes(), &text_of(n.into(), 600));
+            stored.unwrap_or_else(|error| panic!("{n}: {error}: {:?}", cache.stats()));
+        }
+    };
+    small(0);
+    let large = bytes_of(1, 4_000_000);
+    for n in 0..5u8 {
+        cache.set(&[n], &large).expect("an eighth is not too large");
+    }
+    let guard = cache.get(&[4]).expect("it was stored");
+    small(150_000);
+    small(300_000);
+    assert_eq!(cache.stats().refused_room, 0);
+    assert!(cache.tiers().compressed_used_bytes > 8 << 20);
+    assert!(guard == large[..] && cache.held_bytes() >= 4_000_000);
 }

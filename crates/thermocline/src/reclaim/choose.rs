@@ -391,6 +391,12 @@ pub(super) fn can_drain(store: &Store, id: SegmentId) -> bool {
     is_settled(store, id) && !is_held(store, id)
 }
 
+/// The same now or in a moment, when pins have passed.
+pub(super) fn can_drain_soon(store: &Store, id: SegmentId) -> bool {
+    let soon = || !store.domain.passed(store.segment(id).sealed_epoch());
+    !is_held(store, id) && (soon() || is_settled(store, id))
+}
+
 /// Where nothing is demoted any more, the rest of what lies coded is in segments that nobody would fill: they are closed,
 /// and leave as the others did. True if there were any.
 fn closes_compressed(store: &Store, books: &Books) -> bool {

@@ -9,6 +9,7 @@
 //! hits by 5 to 15 %. One hit counts, not two: with two and rare promotion a moving hot set lost up to 22 %.
 //! Any hit promotes by a small chance, which is the reader's doing.
 
+use super::choose::can_drain_soon;
 use super::drain::Drain;
 use super::{Books, Reclaim};
 use crate::compress::{Press, Trained};
@@ -292,7 +293,9 @@ impl Reclaim {
         hot: &PoolFacts,
     ) -> Option<Pool> {
         let hot_bytes = hot.probation.used_bytes + hot.main.used_bytes;
-        let hot_can_give = hot.probation.sealed + hot.main.sealed > 0;
+        // Values on their way in, and guards on such, may keep all that is sealed there.
+        let mut sealed = books.probation.iter().chain(&books.main);
+        let hot_can_give = sealed.any(|&id| can_drain_soon(store, id));
         let hot_is_over = store.compress.is_on() && hot_bytes > hot.capacity_bytes;
         // What does not compress frees nothing on its way down: where writers wait, both give in turn. What does
         // makes the room by itself; evicting what lies coded for every segment demoted would keep that tier empty.
