@@ -37,9 +37,6 @@ pub(crate) const FRESH_SHARE: f64 = 0.02;
 /// The hot tier's share of the cache while the compressed tier is on. In the mean of 72 simulated loads 5 % and
 /// 2 % gain alike, 10 % a little less, 50 % half as much.
 pub(crate) const HOT_SHARE: f64 = 0.05;
-/// A large value is coded chunk by chunk if it takes at most such a part of the budget: a reader decodes it into memory of
-/// its own, which nobody charges.
-pub(crate) const CODED_VALUE_SHARE: u64 = 64;
 /// Probation's share of the compressed tier; 20 % costs 0.1 to 1 % more, 40 % up to 17 % at worst.
 pub(crate) const COMPRESSED_PROBATION_SHARE: f64 = 0.10;
 /// What dictionaries, their tables and the encoder may take together, as a share of the budget, and at most, bytes.

@@ -179,9 +179,15 @@ impl Save<'_> {
         self.put(&head)?;
         sum.add(key);
         self.put(key)?;
+        let mut left = meta.value_bytes;
         for piece in guard.chunks() {
-            sum.add(piece);
-            self.put(piece)?;
+            sum.add(&piece);
+            self.put(&piece)?;
+            left -= piece.len();
+        }
+        if left > 0 {
+            let text = "memory was changed while a value was saved";
+            return Err(Error::Io(std::io::Error::other(text)));
         }
         self.put(&sum.bytes())?;
         self.report.items += 1;

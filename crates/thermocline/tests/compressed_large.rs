@@ -6,7 +6,7 @@ use thermocline::{Cache, CompressMode, Config, SetOptions, Which};
 use torture::text_of;
 
 const MEMORY: u64 = 32 << 20;
-/// Over a quarter of a segment of this cache, and under a 64th of its memory.
+/// Over a quarter of a segment of this cache.
 const VALUE_BYTES: usize = 300_000;
 const KEYS: u64 = 400;
 
@@ -22,6 +22,14 @@ fn key(n: u64) -> Vec<u8> {
 
 /// Small values first, so that there is a dictionary, then large ones over and over.
 fn filled(mode: CompressMode) -> Cache {
+    let cache = trained(mode);
+    for n in 0..KEYS {
+        cache.set(&key(n), &text_of(n, VALUE_BYTES)).expect("room");
+    }
+    cache
+}
+
+fn trained(mode: CompressMode) -> Cache {
     let cache = cache(mode);
     for n in 0..2 * MEMORY / 600 {
         let _ = cache.set(format!("user:{n}").as_bytes(), &text_of(n, 600));
@@ -32,9 +40,6 @@ fn filled(mode: CompressMode) -> Cache {
         && std::time::Instant::now() < until
     {
         std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    for n in 0..KEYS {
-        cache.set(&key(n), &text_of(n, VALUE_BYTES)).expect("room");
     }
     cache
 }
@@ -113,4 +118,61 @@ fn large_values_are_coded_chunk_by_chunk() {
     let items: u64 = dictionaries.iter().map(|it| it.items).sum();
     let bytes: u64 = dictionaries.iter().map(|it| it.coded_bytes).sum();
     assert_eq!((items, bytes), (0, 0), "{dictionaries:?}");
+}
+
+/// A value of an eighth of the cache, read in order: one chunk of it is on the heap at a time, whoever waits in between.
+#[test]
+fn a_reader_has_one_decoded_chunk_at_a_time() {
+    const LONG_BYTES: usize = 4_000_000;
+    let cache = trained(CompressMode::On);
+    let value = text_of(1, LONG_BYTES);
+    let mut guard = None;
+    for n in 0..40 * MEMORY / 600 {
+        if n % 1000 == 0 {
+            guard = cache.get(b"long").filter(|guard| guard.is_coded());
+            if guard.is_some() {
+                break;
+            }
+            if !cache.contains(b"long") {
+                cache.set(b"long", &value).expect("room");
+            }
+        }
+        let _ = cache.set(format!("user:{n}").as_bytes(), &text_of(n, 600));
+    }
+    let mut guard = guard.expect("it lies compressed in the end");
+    let (chunks, decoded) = (guard.pieces() as u64, cache.tiers().decoded);
+    assert!(chunks > 12, "{chunks} chunks");
+    assert_eq!(guard.heap_bytes(), 0, "nothing is decoded beforehand");
+    let (mut at, mut most) = (0, 0);
+    while at < LONG_BYTES {
+        assert!(guard.make_ready(at));
+        most = most.max(guard.heap_bytes());
+        let piece = guard.ready_from(at).next().expect("it was made ready");
+        assert!(*piece == value[at..at + piece.len()], "from {at}");
+        // What was taken in part is lent on without being decoded again.
+        at += piece.len().min(50_000);
+    }
+    assert!(most <= LONG_BYTES / 12, "{most} bytes at once");
+    assert!(cache.tiers().decoded - decoded <= chunks, "each once");
+    assert!(guard.to_vec() == value && guard == value[..]);
+    let (mut whole, mut part) = (b"before".to_vec(), Vec::new());
+    cache.get_into(b"long", &mut whole).expect("it is there");
+    assert!(whole[6..] == value);
+    let decoded = cache.tiers().decoded;
+    let middle = LONG_BYTES / 2..LONG_BYTES / 2 + 10;
+    cache
+        .get_part(b"long", middle.clone(), &mut part)
+        .expect("it is there");
+    assert!(part == value[middle]);
+    assert!(
+        cache.tiers().decoded - decoded <= 2,
+        "no more than it takes"
+    );
+    // It goes on, whatever becomes of the item.
+    cache.delete(b"long");
+    for n in 0..4 * MEMORY / 600 {
+        let _ = cache.set(format!("user:{n}").as_bytes(), &text_of(n + 1, 600));
+    }
+    assert!(guard.chunks().flat_map(|it| it.into_owned()).eq(value));
+    assert_eq!(cache.tiers().decompress_fail, 0);
 }

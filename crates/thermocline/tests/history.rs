@@ -413,7 +413,10 @@ fn holder(scene: &Scene, mut random: Random) -> Vec<Event> {
         }
         if held.len() > 3 {
             let (key, guard) = held.swap_remove(0);
-            let bytes: Vec<u8> = guard.chunks().flatten().copied().collect();
+            let bytes: Vec<u8> = guard
+                .chunks()
+                .flat_map(|piece| piece.into_owned())
+                .collect();
             number_of(key, &bytes);
             assert_eq!(guard.len(), bytes.len());
         }

@@ -128,11 +128,7 @@ impl Target for Real {
     fn get(&self, key: &[u8; KEY_BYTES]) -> Option<Hit> {
         let guard = self.cache.get(key)?;
         let mut head = [0; STAMP_BYTES];
-        let first = if guard.pieces() > 0 {
-            guard.piece(0)
-        } else {
-            &[]
-        };
+        let first = guard.ready_from(0).next().unwrap_or_default();
         let count = first.len().min(STAMP_BYTES);
         head[..count].copy_from_slice(&first[..count]);
         Some(Hit {

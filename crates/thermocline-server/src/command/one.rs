@@ -19,16 +19,26 @@ impl Found {
         }
     }
 
-    /// Bytes of the heap that a long value takes: one that had to be decoded.
+    /// Bytes of the heap that a long value takes: one that had to be decoded, or its piece that is.
     pub fn heap_bytes(&self) -> usize {
         self.held.as_ref().map_or(0, Guard::heap_bytes)
     }
 
-    /// The value's bytes in order.
-    pub fn pieces(&self) -> Vec<&[u8]> {
+    /// Bytes of the heap that it takes at most: a chunk at a time where it lies compressed in chunks.
+    pub fn heap_bytes_max(&self, segment_bytes: u64) -> u64 {
         match &self.held {
-            Some(guard) => guard.chunks().collect(),
-            None => vec![&self.value],
+            Some(guard) if guard.is_coded() => segment_bytes / 4,
+            _ => self.heap_bytes() as u64,
+        }
+    }
+
+    /// Bytes of the value from `at` on, as many as lie together; None: memory was changed, and it cannot be had.
+    pub fn bytes_at(&mut self, at: usize) -> Option<&[u8]> {
+        match &mut self.held {
+            Some(guard) => guard
+                .make_ready(at)
+                .then(|| guard.ready_from(at).next().unwrap_or_default()),
+            None => self.value.get(at..),
         }
     }
 

@@ -89,24 +89,35 @@ impl Rewrite {
 impl Attempt {
     /// Copies one turn's worth; true when all is there.
     fn copy(&mut self, payload: &[u8]) -> Result<bool, Error> {
-        let (mut left, mut at) = (REWRITE_BYTES_MIN, 0);
-        let mut pieces = self.old.pieces();
-        match self.payload_first {
-            true => pieces.insert(0, payload),
-            false => pieces.push(payload),
-        }
-        for piece in pieces {
-            let from = self.done.saturating_sub(at).min(piece.len());
-            let end = piece.len().min(from + left);
-            if self.done >= at && from < end {
-                self.writer.write(&piece[from..end])?;
-                self.done += end - from;
-                left -= end - from;
-            }
-            at += piece.len();
+        let old_bytes = self.old.meta.value_bytes;
+        let (payload_at, old_at) = match self.payload_first {
+            true => (0, payload.len()),
+            false => (old_bytes, 0),
+        };
+        let mut left = REWRITE_BYTES_MIN;
+        while left > 0 && self.done < self.total {
+            let in_payload = self.done.checked_sub(payload_at);
+            let bytes = match in_payload.and_then(|at| payload.get(at..)) {
+                Some(rest) if !rest.is_empty() => rest,
+                _ => match self.old.bytes_at(self.done - old_at) {
+                    Some(rest) if !rest.is_empty() => rest,
+                    _ => return Err(damaged()),
+                },
+            };
+            let taken = left.min(bytes.len());
+            self.writer.write(&bytes[..taken])?;
+            self.done += taken;
+            left -= taken;
         }
         Ok(self.done == self.total)
     }
+}
+
+/// The old value was sound when it was looked at and is not now.
+fn damaged() -> Error {
+    let text = "memory was changed under a value";
+    tracing::error!("{text}");
+    Error::Io(std::io::Error::other(text))
 }
 
 /// The request of a line that was taken before; its payload length is as it was.
@@ -232,7 +243,8 @@ impl Conversation {
         let Some(old) = read_one(&self.cache, &asked.key, want) else {
             return Err(Ok(missing));
         };
-        if !self.shared.pool.may_decode(old.heap_bytes() as u64) {
+        let pool = &self.shared.pool;
+        if !pool.may_decode(old.heap_bytes_max(pool.segment_bytes())) {
             return Err(Err(Error::NoRoom));
         }
         let item = old.meta;

@@ -1,7 +1,8 @@
 //! Replies: first in one buffer per worker, then on the wire, and what the wire does not take on the connection.
 //!
 //! Owns: the order of copied bytes and values written from where they lie, partial writes, and the unsent rest.
-//! Must hold: bytes go out in the order they were put in; a value in the middle of being sent stays pinned.
+//! Must hold: bytes go out in the order they were put in; a value in the middle of being sent stays pinned. Of one that lies
+//! compressed in chunks one chunk is decoded at a time: the one whose bytes are next.
 
 use super::{
     Pool, Stream, HELD_REST_COPY_BYTES, IOVEC_MAX, OUTPUT_HIGH_BYTES, SEGMENT_BYTES_MAX,
@@ -71,7 +72,7 @@ impl Out {
             if sent >= SEND_TURN_BYTES {
                 break Ok(Some(self.rest(sent, pool, false)));
             }
-            match self.write(stream, sent) {
+            match self.ready(sent).and_then(|()| self.write(stream, sent)) {
                 Ok(0) => break Err(ErrorKind::WriteZero.into()),
                 Ok(n) => sent += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -86,6 +87,19 @@ impl Out {
         result
     }
 
+    /// Decodes what has to be for the bytes after the first `sent`.
+    fn ready(&mut self, sent: usize) -> io::Result<()> {
+        let mut held_before = 0;
+        for (at, guard) in &mut self.held {
+            let start = *at + held_before;
+            held_before += guard.len();
+            if start + guard.len() > sent {
+                return make_ready(guard, sent.saturating_sub(start));
+            }
+        }
+        Ok(())
+    }
+
     /// One write of what follows the first `sent` bytes.
     fn write(&self, stream: &mut Stream, sent: usize) -> io::Result<usize> {
         let most = SEND_TURN_BYTES.saturating_sub(sent);
@@ -98,7 +112,7 @@ impl Out {
         let mut from = 0;
         for (at, guard) in &self.held {
             gather.add(&self.bytes[from..*at]);
-            guard.chunks().for_each(|chunk| gather.add(chunk));
+            gather.add_value(guard);
             from = *at;
         }
         gather.add(&self.bytes[from..]);
@@ -190,7 +204,8 @@ impl Backlog {
         self.guards().map(kept_bytes).sum()
     }
 
-    /// Bytes of our own memory that values take which lie compressed in the cache and were decoded for this reply.
+    /// Bytes of our own memory that values take which lie compressed in the cache: copies that were decoded, and the chunk
+    /// that is next of one in chunks.
     pub fn decoded(&self) -> u64 {
         self.guards().map(|guard| guard.heap_bytes() as u64).sum()
     }
@@ -227,6 +242,7 @@ impl Backlog {
     ) -> io::Result<bool> {
         let mut left = SEND_TURN_BYTES;
         while !self.pieces.is_empty() && left > 0 {
+            self.ready()?;
             let mut slices = [IoSlice::new(&[]); IOVEC_MAX];
             let count = self.gather(&mut slices, left);
             match stream.write_vectored(&slices[..count]) {
@@ -251,13 +267,25 @@ impl Backlog {
         Ok(self.pieces.is_empty())
     }
 
+    /// Decodes what has to be for the next bytes.
+    fn ready(&mut self) -> io::Result<()> {
+        let mut sent = self.sent;
+        for piece in &mut self.pieces {
+            match piece {
+                Piece::Held(guard) => return make_ready(guard, sent),
+                Piece::Bytes(bytes) => sent = sent.saturating_sub(bytes.len()),
+            }
+        }
+        Ok(())
+    }
+
     /// Points `slices` at the unsent bytes, `most` of them, in order; returns how many were used.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], most: usize) -> usize {
         let mut gather = Gather::new(slices, self.sent, most);
         for piece in self.pieces.iter().take(IOVEC_MAX) {
             match piece {
                 Piece::Bytes(bytes) => gather.add(bytes),
-                Piece::Held(guard) => guard.chunks().for_each(|chunk| gather.add(chunk)),
+                Piece::Held(guard) => gather.add_value(guard),
             }
         }
         gather.count
@@ -276,24 +304,25 @@ impl Backlog {
 
     /// A slow reader must not keep whole segments from being freed: small values are copied, and so are middling
     /// ones when slow readers hold as much as they may, as far as the pool has room for the copies. What it has no room
-    /// for stays held: then writes may have to wait, but memory is not exceeded and nobody is cut off. Decoded values
-    /// are copies already.
+    /// for stays held: then writes may have to wait, but memory is not exceeded and nobody is cut off. What keeps no
+    /// segment is a copy already.
     fn let_go(&mut self, pool: &Pool) {
         let mut held = 0;
         let mut copied = 0;
         for piece in &mut self.pieces {
             if let Piece::Held(guard) = piece {
-                if guard.heap_bytes() > 0 {
+                let more = kept_bytes(guard);
+                if more == 0 {
                     continue;
                 }
-                let more = kept_bytes(guard);
                 let bytes = guard.len();
                 let small = bytes <= HELD_REST_COPY_BYTES;
                 let middling = bytes <= 4 * HELD_REST_COPY_BYTES;
                 let wants = small || middling && !pool.may_hold(held + more, bytes as u64);
-                if wants && pool.could_copy(copied + bytes as u64) {
+                let mut copy = Vec::new();
+                if wants && pool.could_copy(copied + bytes as u64) && guard.append_to(&mut copy) {
                     copied += bytes as u64;
-                    *piece = Piece::Bytes(guard.to_vec());
+                    *piece = Piece::Bytes(copy);
                 } else {
                     held += more;
                 }
@@ -302,13 +331,24 @@ impl Backlog {
     }
 }
 
-/// A value keeps the segments it lies in: its own bytes, and most of a segment (2 MiB at most) at the edge. A copy
-/// keeps none.
+/// A value keeps the segments it lies in: its own bytes, and most of a segment (2 MiB at most) at the edge. One that
+/// lies compressed was taken there chunk by chunk, among others'. A copy keeps none.
 fn kept_bytes(guard: &Guard) -> u64 {
     match guard.heap_bytes() {
+        _ if guard.is_coded() => guard.kept_bytes() as u64,
         0 => guard.len() as u64 + SEGMENT_BYTES_MAX,
         _ => 0,
     }
+}
+
+/// Decodes the chunk that byte `at` of a value lies in. An error ends the connection: the value was sound when its head
+/// was sent, and what was sent cannot be taken back.
+fn make_ready(guard: &mut Guard, at: usize) -> io::Result<()> {
+    if guard.make_ready(at) {
+        return Ok(());
+    }
+    tracing::error!(at, "memory was changed under a value that is being sent");
+    Err(io::Error::other("memory was changed"))
 }
 
 /// Collects pieces for one gathering write, leaving out what was sent before and what is more than one turn's worth.
@@ -317,6 +357,8 @@ struct Gather<'s, 'a> {
     count: usize,
     skip: usize,
     left: usize,
+    /// A chunk that is not decoded yet comes next.
+    closed: bool,
 }
 
 impl<'s, 'a> Gather<'s, 'a> {
@@ -326,14 +368,27 @@ impl<'s, 'a> Gather<'s, 'a> {
             count: 0,
             skip,
             left: most,
+            closed: false,
         }
+    }
+
+    /// Adds what can be lent of a value.
+    fn add_value(&mut self, guard: &'a Guard) {
+        let at = self.skip.min(guard.len());
+        self.skip -= at;
+        let mut lent = at;
+        for piece in guard.ready_from(at) {
+            lent += piece.len();
+            self.add(piece);
+        }
+        self.closed |= lent < guard.len();
     }
 
     fn add(&mut self, chunk: &'a [u8]) {
         let unsent = &chunk[self.skip.min(chunk.len())..];
         self.skip -= chunk.len() - unsent.len();
         let unsent = &unsent[..unsent.len().min(self.left)];
-        if !unsent.is_empty() && self.count < self.slices.len() {
+        if !unsent.is_empty() && self.count < self.slices.len() && !self.closed {
             self.slices[self.count] = IoSlice::new(unsent);
             self.count += 1;
             self.left -= unsent.len();

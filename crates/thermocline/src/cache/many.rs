@@ -27,7 +27,8 @@ impl ReadSink for Values {
     }
 
     fn held(&mut self, index: usize, guard: Guard) {
-        self.values[index] = Some(guard.to_vec());
+        let mut value = Vec::new();
+        self.values[index] = guard.append_to(&mut value).then_some(value);
     }
 
     fn miss(&mut self, _index: usize) {}

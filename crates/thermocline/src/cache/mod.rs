@@ -5,6 +5,7 @@
 
 mod admin;
 mod coded;
+mod coded_chunks;
 mod groups;
 mod large;
 mod lease;

@@ -132,14 +132,7 @@ impl Cache {
             ShortRead::Miss => None,
             ShortRead::Held(..) | ShortRead::Other => {
                 let guard = self.get_as(hash, key, Want::default())?;
-                let mut before = 0;
-                for piece in guard.chunks() {
-                    let from = part.start.saturating_sub(before).min(piece.len());
-                    let end = part.end.saturating_sub(before).min(piece.len());
-                    buffer.extend_from_slice(&piece[from..end.max(from)]);
-                    before += piece.len();
-                }
-                Some(*guard.meta())
+                guard.append_part(part, buffer).then(|| *guard.meta())
             }
         }
     }
@@ -151,12 +144,7 @@ impl Cache {
             .read(hash, key, Want::default(), COPY_MAX, buffer)
         {
             Read::Copied(meta) => Some(meta),
-            Read::Held(guard) => {
-                guard
-                    .chunks()
-                    .for_each(|piece| buffer.extend_from_slice(piece));
-                Some(*guard.meta())
-            }
+            Read::Held(guard) => guard.append_to(buffer).then(|| *guard.meta()),
             Read::Miss => None,
         }
     }
@@ -290,9 +278,11 @@ impl Cache {
         if guard.len() > sink.copy_max() {
             return sink.held(index, guard);
         }
+        let before = sink.buffer().len();
         sink.head(index, guard.meta());
-        for piece in guard.chunks() {
-            sink.buffer().extend_from_slice(piece);
+        if !guard.append_to(sink.buffer()) {
+            sink.buffer().truncate(before);
+            return sink.miss(index);
         }
         sink.tail(index, guard.meta());
     }
@@ -429,8 +419,8 @@ impl Inner {
             self.mark_access(&seen, self.mark_time(want));
             self.sample(hash, key);
         }
-        let is_coded = matches!(&outcome, Try::Large(guard) if guard.is_coded());
-        if want.count && !is_coded {
+        let is_unproved = matches!(&outcome, Try::Large(guard) if guard.is_unproved());
+        if want.count && !is_unproved {
             store.counters.one(&pin, Counter::Hits);
             store.count_group(key, Event::Hit);
         }
@@ -439,7 +429,7 @@ impl Inner {
             self.accessed(Access::Request, hash, item_bytes(&seen));
         }
         match outcome {
-            Try::Large(guard) if is_coded => self.deliver_chunks(hash, key, want, place, *guard),
+            Try::Large(guard) if is_unproved => self.deliver_chunks(hash, key, want, place, *guard),
             outcome => outcome,
         }
     }
@@ -454,7 +444,7 @@ impl Inner {
         place: Place,
         guard: Guard,
     ) -> Try {
-        let Some(guard) = guard.decoded() else {
+        let Some(guard) = guard.proved() else {
             return match self.drop_damaged_chunks(hash, place) {
                 true => Try::Damaged,
                 false => Try::Again,

@@ -1,11 +1,13 @@
 //! What a read hands out: facts about an item, and guards on its bytes.
 
+use super::coded_chunks::CodedChunks;
 use super::Inner;
 use crate::item::{Fields, MarkWord, CHUNK_PREFIX};
 use crate::segment::SegmentId;
 use crate::sync::Ordering;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// memcached's marks of an item, as they were before this read.
@@ -120,9 +122,13 @@ pub trait ReadSink {
 
 /// A value that stays as it was read, whatever happens to the cache. Send.
 ///
-/// Small values are copies in a pooled buffer, large ones that lie compressed are decoded; all other large ones are
-/// the cache's own bytes, whose segments cannot be reused meanwhile: do not hoard guards of large values, they count
-/// against a cap (2 % of memory, or 16 MiB or an eighth of it where that is more) above which writes may be refused.
+/// Small values are copies in a pooled buffer; large ones are the cache's own bytes, whose segments cannot be reused
+/// meanwhile: do not hoard guards of large values, they count against a cap (2 % of memory, or 16 MiB or an eighth of it
+/// where that is more) above which writes may be refused.
+///
+/// A value of many pieces may lie compressed. Its bytes were checked when it was read, and each piece is decoded when it is
+/// asked for. Should memory be changed in between, by whatever is broken then, that is noticed and counted, and the value
+/// ends there: `chunks`, `to_vec` and `as_slice` bring fewer bytes than `len` says; `append_to` brings none.
 pub struct Guard {
     meta: Meta,
     bytes: Bytes,
@@ -130,22 +136,48 @@ pub struct Guard {
 
 enum Bytes {
     Copied(Vec<u8>),
-    /// Of a large value that lies compressed: one buffer a chunk.
-    Decoded(Vec<Vec<u8>>),
     Held(Held),
+    /// A large value that lies compressed.
+    Coded(Box<CodedChunks>),
 }
 
 /// Pieces of the item region, held by counts on their segments.
-struct Held {
-    inner: Arc<Inner>,
+pub(super) struct Held {
+    pub(super) inner: Arc<Inner>,
     pieces: Pieces,
+}
+
+impl Held {
+    /// The bytes of a piece as they lie.
+    pub(super) fn stored(&self, number: usize) -> &[u8] {
+        let (offset, len) = self.pieces.all()[number];
+        self.inner.store.region().settled(offset, len)
+    }
+
+    /// Bytes of the segments they lie in.
+    pub(super) fn segment_bytes(&self) -> usize {
+        let bytes = self.inner.store.segments.bytes();
+        let of = |&(offset, _): &(usize, usize)| offset / bytes;
+        let mut segments: Vec<usize> = self.pieces.all().iter().map(of).collect();
+        segments.sort_unstable();
+        segments.dedup();
+        segments.len() * bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for &(offset, _) in self.pieces.all() {
+            self.inner.release(offset);
+        }
+    }
 }
 
 /// Offset and length of each piece. Most held values lie in one: that takes no allocation.
 pub(crate) enum Pieces {
     One((usize, usize)),
     Many(Vec<(usize, usize)>),
-    /// Chunks of which some are coded, as said.
+    /// Chunks of which some are coded, as said, and not yet looked over.
     Coded(Vec<(usize, usize)>, Vec<bool>),
 }
 
@@ -200,36 +232,28 @@ impl Guard {
         }
     }
 
-    /// Whether its pieces are not yet the value's bytes: `decoded` makes them so.
-    pub(crate) fn is_coded(&self) -> bool {
+    /// Whether its pieces have not been looked over yet: see `proved`.
+    pub(super) fn is_unproved(&self) -> bool {
         matches!(&self.bytes, Bytes::Held(held) if matches!(held.pieces, Pieces::Coded(..)))
     }
 
-    /// The same with its chunks decoded, each into a buffer of its own, and nothing held. None: one of them cannot
-    /// be decoded. No pin may be held.
-    pub(crate) fn decoded(self) -> Option<Guard> {
-        let Bytes::Held(held) = &self.bytes else {
+    /// The same with its pieces looked over, where that is to be done. None: the bytes of one were changed, or its dictionary
+    /// has gone. No pin may be held.
+    pub(super) fn proved(mut self) -> Option<Guard> {
+        if !self.is_unproved() {
             return Some(self);
-        };
-        let Pieces::Coded(pieces, coded) = &held.pieces else {
-            return Some(self);
-        };
-        let compress = &held.inner.store.compress;
-        let mut buffers = Vec::with_capacity(pieces.len());
-        for (number, &coded) in coded.iter().enumerate() {
-            let (piece, mut buffer) = (self.piece(number), Vec::new());
-            match coded {
-                true if compress.decode_chunk(piece, &mut buffer) => {}
-                true => return None,
-                false => buffer.extend_from_slice(piece),
-            }
-            buffers.push(buffer);
         }
-        let bytes: usize = buffers.iter().map(Vec::len).sum();
-        (bytes == self.meta.value_bytes).then(|| Guard {
-            meta: self.meta,
-            bytes: Bytes::Decoded(buffers),
-        })
+        let bytes = std::mem::replace(&mut self.bytes, Bytes::Copied(Vec::new()));
+        let Bytes::Held(mut held) = bytes else {
+            return Some(self);
+        };
+        let Pieces::Coded(_, coded) = &mut held.pieces else {
+            return Some(self);
+        };
+        let coded = std::mem::take(coded);
+        let proved = CodedChunks::prove(held, &coded, self.meta.value_bytes)?;
+        self.bytes = Bytes::Coded(Box::new(proved));
+        Some(self)
     }
 
     /// Facts about the item.
@@ -247,49 +271,119 @@ impl Guard {
         self.len() == 0
     }
 
-    /// Bytes of the heap, outside the cache's budget, that this guard keeps: those of a copy. A value that was stored
-    /// compressed comes as a copy whatever its size.
+    /// Bytes of the heap, outside the cache's budget, that this guard keeps: those of a copy (a value of one piece that was
+    /// stored compressed is one, whatever its size), or of the piece that `make_ready` decoded.
     pub fn heap_bytes(&self) -> usize {
         match &self.bytes {
             Bytes::Copied(value) => value.capacity(),
-            Bytes::Decoded(buffers) => buffers.iter().map(Vec::capacity).sum(),
             Bytes::Held(_) => 0,
+            Bytes::Coded(coded) => coded.heap_bytes(),
         }
     }
 
-    /// The value's bytes in order, in as many pieces as it is stored. Copies nothing.
-    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.pieces()).map(|number| self.piece(number))
+    /// Bytes of the cache's memory that cannot be reused while it lives: all of the segments it lies in.
+    pub fn kept_bytes(&self) -> usize {
+        match &self.bytes {
+            Bytes::Copied(_) => 0,
+            Bytes::Held(held) => held.segment_bytes(),
+            Bytes::Coded(coded) => coded.kept_bytes(),
+        }
+    }
+
+    /// Whether some of its pieces lie compressed and are decoded when asked for.
+    pub fn is_coded(&self) -> bool {
+        matches!(self.bytes, Bytes::Coded(_))
+    }
+
+    /// The value's bytes in order, in as many pieces as it is stored. Copies nothing but pieces that lie compressed: each
+    /// is decoded when it is its turn.
+    pub fn chunks(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        (0..self.pieces()).map_while(|number| self.piece(number))
     }
 
     /// How many pieces `chunks` has.
     pub fn pieces(&self) -> usize {
         match &self.bytes {
             Bytes::Copied(_) => 1,
-            Bytes::Decoded(buffers) => buffers.len(),
             Bytes::Held(held) => held.pieces.all().len(),
+            Bytes::Coded(coded) => coded.pieces(),
         }
     }
 
-    /// One piece. Panics past the last.
-    pub fn piece(&self, number: usize) -> &[u8] {
+    /// One piece; None past the last, and where memory was changed (see above).
+    pub fn piece(&self, number: usize) -> Option<Cow<'_, [u8]>> {
         match &self.bytes {
-            Bytes::Copied(value) => {
-                assert_eq!(number, 0, "a copied value has one piece");
-                value
-            }
-            Bytes::Decoded(buffers) => &buffers[number],
-            Bytes::Held(held) => {
-                let (offset, len) = held.pieces.all()[number];
-                held.inner.store.region().settled(offset, len)
-            }
+            Bytes::Coded(coded) => coded.piece(number),
+            _ => self.lent(number).map(Cow::Borrowed),
         }
+    }
+
+    /// One piece of a value that does not lie compressed.
+    fn lent(&self, number: usize) -> Option<&[u8]> {
+        match &self.bytes {
+            Bytes::Copied(value) => (number == 0).then_some(value),
+            Bytes::Held(held) => (number < held.pieces.all().len()).then(|| held.stored(number)),
+            Bytes::Coded(_) => None,
+        }
+    }
+
+    /// Makes ready what `ready_from(at)` lends: where that piece lies compressed it is decoded, into the one buffer this guard
+    /// has for it. False: memory was changed (see above).
+    pub fn make_ready(&mut self, at: usize) -> bool {
+        match &mut self.bytes {
+            Bytes::Coded(coded) => coded.make_ready(at),
+            _ => true,
+        }
+    }
+
+    /// The value's bytes from `at` on, as far as they can be lent: all of them, or the rest of the one piece that
+    /// `make_ready(at)` was called for where some lie compressed.
+    pub fn ready_from(&self, at: usize) -> impl Iterator<Item = &[u8]> {
+        let one = match &self.bytes {
+            Bytes::Coded(coded) => coded.ready_from(at),
+            _ => &[],
+        };
+        let mut skip = at;
+        let lent = (0..self.pieces()).map_while(|number| self.lent(number));
+        let lent = lent.map(move |piece| {
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            &piece[skipped..]
+        });
+        std::iter::once(one)
+            .chain(lent)
+            .filter(|piece| !piece.is_empty())
+    }
+
+    /// Appends the value to `buffer`. False, and nothing appended: memory was changed (see above).
+    pub fn append_to(&self, buffer: &mut Vec<u8>) -> bool {
+        if let Bytes::Coded(coded) = &self.bytes {
+            buffer.reserve(self.len());
+            return coded.append_part(0..self.len(), buffer);
+        }
+        self.ready_from(0)
+            .for_each(|piece| buffer.extend_from_slice(piece));
+        true
+    }
+
+    /// The same of the bytes that lie in `part`.
+    pub(super) fn append_part(&self, part: Range<usize>, buffer: &mut Vec<u8>) -> bool {
+        if let Bytes::Coded(coded) = &self.bytes {
+            return coded.append_part(part, buffer);
+        }
+        let mut left = part.end.saturating_sub(part.start);
+        for piece in self.ready_from(part.start) {
+            let taken = left.min(piece.len());
+            buffer.extend_from_slice(&piece[..taken]);
+            left -= taken;
+        }
+        true
     }
 
     /// The value as one slice: borrowed when it is stored in one piece, else copied together.
     pub fn as_slice(&self) -> Cow<'_, [u8]> {
-        match self.pieces() {
-            1 => Cow::Borrowed(self.piece(0)),
+        match self.lent(0) {
+            Some(one) if self.pieces() == 1 => Cow::Borrowed(one),
             _ => Cow::Owned(self.to_vec()),
         }
     }
@@ -298,7 +392,7 @@ impl Guard {
     pub fn to_vec(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(self.len());
         self.chunks()
-            .for_each(|piece| value.extend_from_slice(piece));
+            .for_each(|piece| value.extend_from_slice(&piece));
         value
     }
 }
@@ -320,14 +414,8 @@ impl std::fmt::Debug for Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        match &mut self.bytes {
-            Bytes::Copied(value) => return_buffer(std::mem::take(value)),
-            Bytes::Decoded(_) => {}
-            Bytes::Held(held) => {
-                for &(offset, _) in held.pieces.all() {
-                    held.inner.release(offset);
-                }
-            }
+        if let Bytes::Copied(value) = &mut self.bytes {
+            return_buffer(std::mem::take(value));
         }
     }
 }

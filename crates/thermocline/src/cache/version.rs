@@ -100,13 +100,15 @@ impl Inner {
         if seen.header.is_long() {
             let guard = self.hold_value(&seen, snapshot.meta).ok_or(())?;
             drop(pin);
-            let Some(guard) = guard.decoded() else {
+            let Some(guard) = guard.proved() else {
                 return match self.drop_damaged_chunks(hash, snapshot.place) {
                     true => Ok(None),
                     false => Err(()),
                 };
             };
-            snapshot.value = guard.to_vec();
+            if !guard.append_to(&mut snapshot.value) {
+                return Ok(None);
+            }
             return self.decoded(hash, snapshot, seen.layout.is_coded());
         }
         snapshot.value = pooled_buffer();

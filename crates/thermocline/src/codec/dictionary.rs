@@ -1,6 +1,6 @@
 //! A dictionary: at most 64 KiB of what values have in common, and the tables the codecs make of it.
 
-use super::frame::DICTIONARY_ID_MAX;
+use super::frame::{hash_of, DICTIONARY_ID_MAX};
 use super::{lz4, zstd, Method};
 use std::sync::{Arc, OnceLock};
 use zstd_safe::{CDict, DDict};
@@ -15,6 +15,7 @@ pub const ZSTD_VALUE_MIN: usize = 768;
 pub struct Dictionary {
     id: u8,
     bytes: Arc<[u8]>,
+    fingerprint: u64,
     lz4: lz4::Prepared,
     /// Long values are coded by zstd at this level.
     zstd_level: Option<i32>,
@@ -42,6 +43,7 @@ impl Dictionary {
         Dictionary {
             id,
             lz4: lz4::Prepared::new(bytes.clone()),
+            fingerprint: hash_of(&bytes),
             bytes,
             zstd_level: None,
             zstd_encoder: OnceLock::new(),
@@ -85,6 +87,11 @@ impl Dictionary {
     /// Its content.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// A hash of its content: what tells it from another of the same number.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// Bytes of content and of the tables made so far.

@@ -141,8 +141,13 @@ pub(super) fn is_same_filled(value: &[u8]) -> bool {
 }
 
 fn check_of(value: &[u8]) -> u32 {
-    // A tenth of the time of a CRC, which was a quarter of a decode of 221 B.
-    rapidhash_v3_inline::<true, false, true>(value, &DEFAULT_RAPID_SECRETS) as u32 & CHECK_MASK
+    hash_of(value) as u32 & CHECK_MASK
+}
+
+/// What checks are made of: a tenth of the time of a CRC, which was a quarter of a decode of 221 B.
+#[inline]
+pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
+    rapidhash_v3_inline::<true, false, true>(bytes, &DEFAULT_RAPID_SECRETS)
 }
 
 fn length_bytes(plain_bytes: usize) -> usize {

@@ -21,6 +21,7 @@ mod train;
 mod zstd;
 
 pub use dictionary::{Dictionary, ZSTD_VALUE_MIN};
+pub(crate) use frame::hash_of;
 pub use frame::{CodedHead, DecodeError, DICTIONARY_ID_MAX, PLAIN_BYTES_MAX};
 pub use train::{train, training_bytes, with_zstd_tables, TrainError, SAMPLE_FACTOR};
 

@@ -9,6 +9,7 @@
 //! train:   samples full -> background: train, judge on values it has not seen -> install -> next kind
 //! ```
 
+mod chunk;
 mod classes;
 mod control;
 mod dictionaries;

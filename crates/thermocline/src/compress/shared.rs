@@ -10,7 +10,7 @@ use super::returns::{Left, Returns};
 use super::search::Worth;
 use super::shadow::Way;
 use super::spent::{Spent, Totals};
-use crate::codec::{CodedHead, Decoder};
+use crate::codec::{CodedHead, Decoder, Dictionary};
 use crate::mem::thread_cpu_ns;
 use crate::sync::{lock, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use std::cell::{Cell, RefCell};
@@ -149,6 +149,13 @@ pub(crate) struct Compress {
 
 thread_local! {
     static DECODER: RefCell<Decoder> = RefCell::new(Decoder::new());
+}
+
+fn decode_with(dictionary: &Dictionary, coded: &[u8], value: &mut Vec<u8>) -> bool {
+    DECODER
+        .try_with(|decoder| decoder.borrow_mut().decode(dictionary, coded, value))
+        .unwrap_or_else(|_| Decoder::new().decode(dictionary, coded, value))
+        .is_ok()
 }
 
 impl Compress {
@@ -295,10 +302,16 @@ impl Compress {
         done
     }
 
-    /// The same for a chunk of a large value: counted, but not timed with small ones.
-    pub(crate) fn decode_chunk(&self, coded: &[u8], value: &mut Vec<u8>) -> bool {
+    /// The same for a chunk of a large value, with a dictionary that was found to be its own: counted, but not timed with
+    /// small ones.
+    pub(crate) fn decode_chunk(
+        &self,
+        dictionary: &Dictionary,
+        stored: &[u8],
+        value: &mut Vec<u8>,
+    ) -> bool {
         self.events.decodes.fetch_add(1, Ordering::Relaxed);
-        self.decode_again(coded, value)
+        Self::unsealed(stored).is_some_and(|coded| decode_with(dictionary, coded, value))
     }
 
     /// The same for no reader: not counted, not timed.
@@ -308,12 +321,9 @@ impl Compress {
         };
         let done = self.dictionaries.with(|table| {
             let dictionary = table.get(head.dictionary)?;
-            DECODER
-                .try_with(|decoder| decoder.borrow_mut().decode(dictionary, coded, value))
-                .unwrap_or_else(|_| Decoder::new().decode(dictionary, coded, value))
-                .ok()
+            Some(decode_with(dictionary, coded, value))
         });
-        done.is_some()
+        done.unwrap_or(false)
     }
 
     /// Whether this compressed hit promotes: by the chance that `Prices::promote` makes of the measured times. All do while

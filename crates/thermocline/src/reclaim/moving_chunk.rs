@@ -5,7 +5,7 @@
 //! it is.
 
 use super::moving::{reserve, Coder, Moved, Target};
-use crate::config::CODED_VALUE_SHARE;
+use crate::compress::Compress;
 use crate::item::{Kind, Layout, CHUNK_PREFIX};
 use crate::location::{Place, Tier};
 use crate::mem::Pin;
@@ -93,21 +93,22 @@ fn code(
     let key = key_of(store, owner, from)?;
     let mut plain = Vec::new();
     match layout.is_coded() {
-        true if !store.compress.decode_again(&stored, &mut plain) => return None,
-        true => {}
+        true => {
+            let coded = Compress::unsealed(&stored)?;
+            if !store.compress.decode_again(coded, &mut plain) {
+                return None;
+            }
+        }
         false => store.region().append_out(at, bytes, &mut plain),
     }
     let taken = press.code(&store.compress, &key, &plain, &mut coded);
-    taken.then_some(coded)
+    (taken && store.compress.seal(&mut coded)).then_some(coded)
 }
 
-/// The key of a chunk's owner, if its value is one to be coded: a reader decodes it into memory of its own.
+/// The key of a chunk's owner.
 fn key_of(store: &Store, owner: u64, chunk: Place) -> Option<Vec<u8>> {
     let (_, place) = super::drain::owner_of(store, owner, chunk)?;
     let head = store.look(place);
-    if head.layout.value_bytes as u64 > store.budget.limit_bytes() / CODED_VALUE_SHARE {
-        return None;
-    }
     let mut key = Vec::with_capacity(head.layout.key_bytes);
     head.item.append_key(&head.layout, &mut key);
     Some(key)
