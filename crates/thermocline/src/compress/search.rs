@@ -38,6 +38,16 @@ pub(crate) struct Worth {
     pub(crate) miss_ns: u64,
 }
 
+/// How a value is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Fast,
+    /// By the better search, which pays.
+    Better,
+    /// By the better search, which does not, to see what it would bring and take.
+    Probe,
+}
+
 /// What the better search was found to bring, and to take.
 #[derive(Debug)]
 pub(crate) struct Search {
@@ -70,10 +80,14 @@ impl Search {
         self.extra_ns * f64::from(1 + worth.waiting) < shares.min(SHARES_MAX) * miss_ns
     }
 
-    /// Whether the next value is searched better: where that pays, and now and then to see what it would bring.
-    pub(crate) fn is_next(&mut self, worth: &Worth) -> bool {
+    /// How the next value is searched.
+    pub(crate) fn next(&mut self, worth: &Worth) -> Next {
         self.probes = self.probes.wrapping_add(1);
-        self.pays(worth) || self.probes % PROBE_EVERY == 0
+        match (self.pays(worth), self.probes % PROBE_EVERY == 0) {
+            (true, _) => Next::Better,
+            (false, true) => Next::Probe,
+            (false, false) => Next::Fast,
+        }
     }
 
     /// How long it took since this was asked last, nanoseconds.
@@ -81,14 +95,23 @@ impl Search {
         std::mem::take(&mut self.took_ns)
     }
 
-    /// It took so long beside the fast search, and made `fast_bytes` of that one's to `high_bytes`.
-    pub(crate) fn took(&mut self, ns: u64, key_bytes: usize, fast_bytes: usize, high_bytes: usize) {
-        self.took_ns += ns;
-        let ns = (ns as f64).min(self.extra_ns * INTERRUPTED);
+    /// It made `fast_bytes` of the fast search's to `high_bytes`, and took the processor so long beside that one. `ns`: None
+    /// where it was not timed, 0 where the system does not tell.
+    pub(crate) fn took(
+        &mut self,
+        ns: Option<u64>,
+        key_bytes: usize,
+        fast_bytes: usize,
+        high_bytes: usize,
+    ) {
         let item_bytes = (ITEM_BYTES + key_bytes + fast_bytes) as f64;
         let share = fast_bytes.saturating_sub(high_bytes) as f64 / item_bytes;
-        self.extra_ns += (ns - self.extra_ns) * WEIGHT;
         self.saved_share += (share - self.saved_share) * WEIGHT;
+        if let Some(ns) = ns.filter(|&ns| ns > 0) {
+            self.took_ns += ns;
+            let ns = (ns as f64).min(self.extra_ns * INTERRUPTED);
+            self.extra_ns += (ns - self.extra_ns) * WEIGHT;
+        }
     }
 }
 
@@ -98,7 +121,7 @@ mod tests {
 
     fn searched(ns: u64, fast_bytes: usize, high_bytes: usize) -> Search {
         let mut search = Search::default();
-        (0..500).for_each(|_| search.took(ns, 20, fast_bytes, high_bytes));
+        (0..500).for_each(|_| search.took(Some(ns), 20, fast_bytes, high_bytes));
         search
     }
 
@@ -144,15 +167,29 @@ mod tests {
     fn where_it_does_not_pay_it_is_tried_now_and_then() {
         let mut search = searched(20_000, 215, 159);
         let cheap = worth(None, 0, 10_000);
-        let tried = (0..25_600).filter(|_| search.is_next(&cheap)).count();
+        let tried = (0..25_600)
+            .filter(|_| search.next(&cheap) == Next::Probe)
+            .count();
         assert_eq!(tried, 100);
+    }
+
+    /// Where it was not timed, or the system does not tell, what it takes is what it was.
+    #[test]
+    fn what_is_not_known_of_its_time_changes_nothing() {
+        let mut search = searched(12_000, 215, 159);
+        for ns in [None, Some(0)] {
+            (0..500).for_each(|_| search.took(ns, 20, 215, 159));
+            assert!(!search.pays(&worth(None, 0, 115_000)), "{search:?}");
+        }
+        (0..500).for_each(|_| search.took(None, 20, 215, 210));
+        assert!(!search.pays(&worth(None, 0, 400_000)), "it saves less");
     }
 
     /// A thread that is interrupted for milliseconds makes it no dearer.
     #[test]
     fn interrupted_measurements_count_little() {
         let mut search = searched(5_000, 215, 159);
-        search.took(4_000_000, 20, 215, 159);
+        search.took(Some(4_000_000), 20, 215, 159);
         assert!(search.pays(&worth(None, 0, 100_000)), "{search:?}");
     }
 }
