@@ -81,6 +81,8 @@ pub(crate) struct Press {
     coded_values: u32,
     /// Processor time of the calling thread, nanoseconds. About 200 to 600 ns a call, so not every value is timed.
     clock: fn() -> u64,
+    /// No writer waits for what is coded now.
+    in_background: bool,
     /// What is coded now is no measure of time.
     untimed: bool,
     /// Nor of what coding brings: there might be a dictionary, and none was tried yet.
@@ -108,6 +110,7 @@ impl Press {
             options,
             coded_values: 0,
             clock: thread_cpu_ns,
+            in_background: false,
             untimed: false,
             unlearned: memory_bytes > 0,
             training: false,
@@ -142,7 +145,7 @@ impl Press {
             return false;
         }
         let search = match is_usual {
-            true => self.search.next(&shared.worth()),
+            true => self.search.next(&shared.worth(self.in_background)),
             false => Next::Fast,
         };
         let begun_ns = self.begins_timed();
@@ -221,9 +224,14 @@ impl Press {
         self.wanted = self.has_memory().then_some(None);
     }
 
+    /// Whether the background thread codes from now on, and no writer.
+    pub(crate) fn set_in_background(&mut self, in_background: bool) {
+        self.in_background = in_background;
+    }
+
     /// Whether a value that was coded by the fast search is worth the better one now.
     pub(crate) fn searches_better(&self, shared: &Compress) -> bool {
-        self.search.pays(&shared.worth())
+        self.search.pays(&shared.worth(self.in_background))
     }
 
     /// `high`: whether the better search is to be tried, and timed.

@@ -5,8 +5,11 @@
 //! hit had it stayed. So, a value:
 //! ```text
 //! gain  = bytes it saves / bytes of an item  x  share of leaving items that come back  x  what a miss takes
-//! cost  = time it takes beside the fast search  x  (1 + threads that wait for room meanwhile)
+//! cost  = time it takes beside the fast search  x  (share of it that holds the coder's own work up + threads that wait)
 //! ```
+//! A writer that codes waits for all of it. The background thread takes processors from requests as far as those are busy:
+//! where half of their time lies idle, half of what the search takes is nobody's, but a quarter counts always.
+//!
 //! The two shares together count as a tenth as long as they are not measured, and never as more: where the search costs
 //! more than a tenth of a miss the fast one does.
 
@@ -21,6 +24,8 @@ const BACK_SHARE: f64 = 0.5;
 const MISS_NS: f64 = 1e6;
 /// Bytes of an item beside key and value: header, slot, ghost.
 const ITEM_BYTES: usize = 20;
+/// Idle processors are not for nothing: they take current, and others may want them.
+const BUSY_MIN: f64 = 0.25;
 /// Where it does not pay, one value in so many is searched so all the same: what it would bring is known then.
 const PROBE_EVERY: u32 = 256;
 /// Weight of a new measurement: 1/32. One that is so many times the mean was interrupted and counts as that.
@@ -32,8 +37,8 @@ const INTERRUPTED: f64 = 4.0;
 pub(crate) struct Worth {
     /// Of the items that leave, the share that comes back; None: not known.
     pub(crate) back_share: Option<f64>,
-    /// Threads that wait for room.
-    pub(crate) waiting: u32,
+    /// Threads that the search holds up: those that wait for room, and as much of one as the search takes of whoever codes.
+    pub(crate) held: f64,
     /// What a miss takes, nanoseconds; 0: not known.
     pub(crate) miss_ns: u64,
 }
@@ -69,6 +74,17 @@ impl Default for Search {
     }
 }
 
+impl Worth {
+    /// What the search takes of whoever codes: all of a writer, and of a background thread the share of the processors' time
+    /// that is used (`busy`).
+    pub(crate) fn own(in_background: bool, busy: f64) -> f64 {
+        match in_background {
+            true => busy.clamp(BUSY_MIN, 1.0),
+            false => 1.0,
+        }
+    }
+}
+
 impl Search {
     /// Whether it pays.
     pub(crate) fn pays(&self, worth: &Worth) -> bool {
@@ -77,7 +93,7 @@ impl Search {
             0 => MISS_NS,
             ns => ns as f64,
         };
-        self.extra_ns * f64::from(1 + worth.waiting) < shares.min(SHARES_MAX) * miss_ns
+        self.extra_ns * worth.held < shares.min(SHARES_MAX) * miss_ns
     }
 
     /// How the next value is searched.
@@ -128,7 +144,7 @@ mod tests {
     fn worth(back_share: Option<f64>, waiting: u32, miss_ns: u64) -> Worth {
         Worth {
             back_share,
-            waiting,
+            held: Worth::own(false, 0.0) + f64::from(waiting),
             miss_ns,
         }
     }
@@ -161,6 +177,28 @@ mod tests {
         assert!(search.pays(&worth(None, 0, 100_000)));
         assert!(!search.pays(&worth(None, 1, 100_000)));
         assert!(search.pays(&worth(None, 7, 1_000_000)));
+    }
+
+    /// What the background thread takes of idle processors it takes from nobody.
+    #[test]
+    fn idle_processors_make_it_cheaper_for_the_background_thread_alone() {
+        let search = searched(15_000, 215, 159);
+        let pays = |in_background, busy, waiting| {
+            search.pays(&Worth {
+                held: Worth::own(in_background, busy) + waiting,
+                ..worth(None, 0, 100_000)
+            })
+        };
+        assert!(pays(true, 0.5, 0.0));
+        assert!(!pays(true, 0.9, 0.0), "requests want the processors");
+        assert!(!pays(true, 0.5, 1.0), "a writer waits");
+        assert!(!pays(false, 0.5, 0.0), "a writer codes");
+        let slow = searched(45_000, 215, 159);
+        let idle = Worth::own(true, 0.0);
+        assert!(!slow.pays(&Worth {
+            held: idle,
+            ..worth(None, 0, 100_000)
+        }));
     }
 
     #[test]

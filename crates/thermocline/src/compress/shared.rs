@@ -138,6 +138,8 @@ pub(crate) struct Compress {
     coded_share: AtomicU32,
     /// Of what leaves, how much comes back, in 65,536ths; `UNKNOWN`.
     back_share: AtomicU32,
+    /// Of the processors' time, the share this process uses, in 65,536ths.
+    busy: AtomicU32,
     /// Threads that wait for room another thread makes.
     waiting: AtomicU32,
     /// How long they have waited, all together, nanoseconds.
@@ -189,6 +191,7 @@ impl Compress {
             pressure: AtomicU32::new(0),
             coded_share: AtomicU32::new(0),
             back_share: AtomicU32::new(UNKNOWN),
+            busy: AtomicU32::new(1 << 16),
             waiting: AtomicU32::new(0),
             waited_ns: AtomicU64::new(0),
             spent: Mutex::new(Spent::new(
@@ -456,6 +459,8 @@ impl Compress {
                 ..totals()
             });
         }
+        let busy = (spent.busy() * 65_536.0) as u32;
+        self.busy.store(busy, Ordering::Relaxed);
         spent.price(times)
     }
 
@@ -476,15 +481,17 @@ impl Compress {
         self.events.demoted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What the better search is judged by, now.
-    pub(crate) fn worth(&self) -> Worth {
+    /// What the better search is judged by, now. `in_background`: no writer codes.
+    pub(crate) fn worth(&self, in_background: bool) -> Worth {
         let back_share = match self.back_share.load(Ordering::Relaxed) {
             UNKNOWN => None,
             share => Some(f64::from(share) / 65_536.0),
         };
+        let busy = f64::from(self.busy.load(Ordering::Relaxed)) / 65_536.0;
+        let waiting = self.waiting.load(Ordering::Relaxed);
         Worth {
             back_share,
-            waiting: self.waiting.load(Ordering::Relaxed),
+            held: Worth::own(in_background, busy) + f64::from(waiting),
             miss_ns: self.miss_worth_ns(),
         }
     }

@@ -102,6 +102,21 @@ impl Spent {
         }
     }
 
+    /// Of the processors' time there is for this process, the share that it uses; 1 where that is not known.
+    pub(crate) fn busy(&self) -> f64 {
+        let lately = &self.lately;
+        if lately.wall_ns < TIME_FROM_NS || lately.cpu_ns < 1.0 {
+            return 1.0;
+        }
+        (lately.cpu_ns / lately.wall_ns / self.free()).min(1.0)
+    }
+
+    /// Processors there are for this process: what it uses and what lies idle.
+    fn free(&self) -> f64 {
+        let free = (self.lately.cpu_ns + self.lately.idle_ns) / self.lately.wall_ns;
+        free.clamp(0.05, self.processors)
+    }
+
     /// These prices, with what is known of processors. `miss_cpu_ns`: 0 where it was not measured.
     pub(crate) fn price(&self, times: Prices) -> Prices {
         let lately = &self.lately;
@@ -124,12 +139,11 @@ impl Spent {
         };
         let request_ns = (work - here.missed * miss_cpu_ns).max(0.0);
         let waiting = request_ns + tier + here.missed * times.miss_ns;
-        let free = (lately.cpu_ns + lately.idle_ns) / lately.wall_ns;
         Prices {
             miss_cpu_ns,
             request_ns,
             under_way: (waiting * requests + lately.waited_ns) / lately.wall_ns,
-            processors: free.clamp(0.05, self.processors),
+            processors: self.free(),
             here,
             ..times
         }
@@ -201,6 +215,25 @@ mod tests {
         assert!((seen(Some(0), 1e4).processors - 0.6).abs() < 0.01);
         assert!((seen(Some(900_000_000), 1e4).processors - 1.5).abs() < 0.01);
         assert_eq!(seen(Some(9_000_000_000), 1e4).processors, 2.0);
+    }
+
+    /// .6 of two processors, of .6 that others leave, and of what is not known.
+    #[test]
+    fn how_busy_they_are_is_told() {
+        let busy = |idle_ns| {
+            let mut spent = Spent::new(2);
+            (0..6).for_each(|at| {
+                spent.look(Totals {
+                    idle_ns: Some(at * idle_ns),
+                    ..second(at)
+                })
+            });
+            spent.busy()
+        };
+        assert!((busy(1_400_000_000) - 0.3).abs() < 0.01);
+        assert!((busy(600_000_000) - 0.5).abs() < 0.01);
+        assert_eq!(busy(0), 1.0);
+        assert_eq!(Spent::new(2).busy(), 1.0);
     }
 
     #[test]

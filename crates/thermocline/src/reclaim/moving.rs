@@ -255,6 +255,7 @@ fn turn(
 /// anew only to leave a retired dictionary, or to be searched better where there is time.
 fn code(store: &Store, record: &Record<'_>, coder: Coder<'_>, coded: &mut Vec<u8>) -> bool {
     let (press, has_time) = coder;
+    press.set_in_background(has_time);
     if !record.fields.coded {
         return press.code(&store.compress, record.key, record.value, coded);
     }
