@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 pub(crate) const HEADER_BYTES: u64 = EXTENT_BYTES as u64;
 const MAGIC: u64 = u64::from_le_bytes(*b"THRMCLNE");
 /// Changes whenever items, index or books are laid out in another way.
-pub(crate) const FORMAT: u64 = 4;
+pub(crate) const FORMAT: u64 = 5;
 const CLEAN: u64 = 0xC1EA_4000_0000_0001;
 
 mod word {
