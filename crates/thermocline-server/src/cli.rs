@@ -21,7 +21,8 @@ const EXIT_FAILURE: u8 = 1;
 const SERVE_HELP: &str = "\
 Every setting can be written in three places, the first wins: flag (--item-size-max 2MiB), environment
 (THERMOCLINE_ITEM_SIZE_MAX=2MiB), TOML file (item_size_max = \"2MiB\"). --print-config shows what comes of them.
-SIGTERM and SIGUSR1 stop after the requests under way, a second signal at once; SIGHUP reads the password file again.";
+SIGTERM, SIGINT and SIGUSR1 stop after the requests under way, a second signal at once; SIGHUP reads the password file
+again.";
 
 const LRU_GEN_HELP: &str = "\
 Lines are: generation, age in ms, bytes, items; the oldest first. The kernel's full commands are taken too:

@@ -97,7 +97,7 @@ pub fn resolve(layers: &Layers) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-const CONFIG_VARIABLE: &str = "THERMOCLINE_CONFIG";
+pub(super) const CONFIG_VARIABLE: &str = "THERMOCLINE_CONFIG";
 /// Names under our prefix that are not settings: the file's name, and what tests and the daemon use.
 const OTHER_VARIABLES: [&str; 5] = [
     CONFIG_VARIABLE,

@@ -6,6 +6,7 @@
 //!
 //! One file: a flag, what becomes of it and the test that says so belong to one table of memcached's; a fifth of the lines are tests.
 
+use super::layers::CONFIG_VARIABLE;
 use super::{nearest, parse_size, ConfigError, Layers, Listen, PageMode, Settings, KEYS};
 use std::path::PathBuf;
 
@@ -76,7 +77,12 @@ const FLAGS: &[(char, &str, bool, &str)] = &[
     ),
     ('c', "conn-limit", true, "connections at one time (1024)"),
     ('k', "lock-memory", false, "accepted"),
-    ('v', "verbose", false, "log events; twice: everything"),
+    (
+        'v',
+        "verbose",
+        false,
+        "log level info; twice: debug, three times: trace",
+    ),
     ('h', "help", false, "this"),
     ('i', "license", false, "the licence"),
     ('V', "version", false, "the version"),
@@ -202,8 +208,12 @@ struct Dialect {
 
 impl Dialect {
     fn new(environment: &[(String, String)]) -> Result<Dialect, ConfigError> {
+        let (files, environment): (Vec<_>, Vec<_>) = environment
+            .iter()
+            .cloned()
+            .partition(|(name, _)| name == CONFIG_VARIABLE);
         let layers = Layers {
-            environment: environment.to_vec(),
+            environment: environment.clone(),
             ..Layers::default()
         };
         let named = |name: &str| {
@@ -232,7 +242,10 @@ impl Dialect {
             log_level_named: named("LOG_LEVEL"),
             daemon: false,
             verbose: 0,
-            notes: Vec::new(),
+            notes: files
+                .iter()
+                .map(|(name, _)| format!("{name} is ignored: a file is for `thermocline serve`"))
+                .collect(),
         })
     }
 
@@ -661,6 +674,20 @@ mod tests {
         assert_eq!(start.settings.memory, 256 << 20);
         assert_eq!(start.settings.requests_per_turn, 9);
         assert_eq!(start.settings.log_level, tracing::Level::INFO);
+    }
+
+    /// Half of a file would count, for this dialect has defaults of its own: it is left out whole, and that is said.
+    #[test]
+    fn a_settings_file_is_for_serve_alone() {
+        let environment = [(
+            "THERMOCLINE_CONFIG".to_string(),
+            "/no/such/file".to_string(),
+        )];
+        match parse(&[], &environment) {
+            Ok(Outcome::Serve(start)) => assert!(start.notes[0].contains("THERMOCLINE_CONFIG")),
+            Ok(_) => panic!("it starts"),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     #[test]
