@@ -242,12 +242,12 @@ fn connections(out: &mut Text, shared: &Shared) {
     );
     out.counter(
         "connections_stalled_closed",
-        "Closed for not reading replies (output_timeout_s).",
+        "Closed for replies left unread, or a large value left half sent (output_timeout_s).",
         count(&registry.output_kicks),
     );
     out.counter(
         "connections_shed",
-        "Closed for holding too much of the buffer pool.",
+        "Closed for holding too much of the buffer pool or of the cache, or for standing still on it.",
         count(&registry.shed),
     );
     out.counter(
@@ -283,6 +283,7 @@ fn commands(out: &mut Text, shared: &Shared) {
                 out.counter("network_sent_bytes", "Bytes written to clients.", value)
             }
             "total_items" => out.counter("command_stored", "Values stored.", value),
+            "cmd_get_lines" => out.counter("command_get_lines", "get and gets lines.", value),
             name => out.counter(
                 &format!("command_{}", name.trim_start_matches("cmd_")),
                 &help,
@@ -427,7 +428,7 @@ fn index_rows(stats: &Stats) -> Vec<Row> {
         ),
         is(
             "shadow_bytes",
-            "The miniature caches that the policy's settings are duelled in.",
+            "The miniature caches that the policy's settings, and the ways to compress, are duelled in.",
             stats.shadow_bytes,
         ),
         is(

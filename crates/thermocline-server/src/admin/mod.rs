@@ -1,4 +1,4 @@
-//! The admin door: `/metrics`, `/healthz`, `/readyz`, `/stats`, `/mrc`, `/lru_gen`, `/keys/hot`, `/keys/big` over HTTP.
+//! The admin door: metrics, health, statistics and orders over HTTP. docs/admin.md lists its pages and figures.
 //!
 //! One thread with a small runtime of its own; nothing here runs on an event loop of the clients. It answers GET, and
 //! POST where there is something to do (`orders`); keeps no state, and serves a bounded number of connections.

@@ -44,9 +44,10 @@ pub struct Registry {
     /// Times the process was out of file descriptors.
     pub out_of_descriptors: AtomicU64,
     pub idle_kicks: AtomicU64,
-    /// Closed because they left replies unread.
+    /// Closed because they left replies unread, or a large value half sent.
     pub output_kicks: AtomicU64,
-    /// Closed because they held too much of the buffer pool, or stood still on it while it was short.
+    /// Closed because they held too much of the buffer pool, stood still on it while it was short, or read too slowly what
+    /// keeps memory of the cache.
     pub shed: AtomicU64,
 }
 
