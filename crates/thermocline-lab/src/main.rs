@@ -23,7 +23,7 @@ use thermocline_lab::subject::server::become_guarded;
 use thermocline_lab::ttest::{self, TtestOptions};
 use thermocline_lab::with::{self, WithOptions};
 
-/// Measures caches beside each other, honestly
+/// Measures caches beside each other
 #[derive(Parser)]
 #[command(name = "thermolab", version)]
 struct Cli {

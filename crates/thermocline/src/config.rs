@@ -126,7 +126,7 @@ impl std::fmt::Debug for PressureListener {
 pub enum Cause {
     /// For want of room.
     Evicted,
-    /// By its time to live or to idle, or by a flush.
+    /// By its time to live or to idle, by a flush, or because its group was dropped.
     Expired,
     /// Another value took its key.
     Replaced,
@@ -285,10 +285,10 @@ pub struct Config {
     pub groups: Vec<Group>,
     /// Told of every item that leaves.
     pub listener: Option<Listener>,
-    /// Keep a sketch of the most read keys (about 300 KiB; one read in 16 is looked at).
+    /// Keep a sketch of the most read keys (about 370 KiB; one read in 16 is looked at).
     pub hot_keys: bool,
-    /// Keep the live miss-ratio curve (`Cache::miss_ratio_curve`): 480 KiB, and a few shadow accesses for one
-    /// access in S, where about 8,000 keys in S are sampled.
+    /// Keep the live miss-ratio curve (`Cache::miss_ratio_curve`): 480 KiB, and a few shadow accesses for each access of a
+    /// sampled key: one key in S, so that at most 10,000 are.
     pub curve: bool,
     /// Where the time comes from.
     pub clock: Clock,

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Load a memcached or Redis server and report latency, throughput and what it cost the server
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
-    /// memcached://host:port[,host:port], unix:///path, redis://host:port or redis+unix:///path
+    /// memcached://host:port (several by commas), unix:///path, redis://host:port or redis+unix:///path
     pub target: String,
     /// Connections, spread over the addresses and the loader's threads
     #[arg(long, default_value_t = 16)]

@@ -37,7 +37,7 @@ pub struct Stats {
     pub deleted: u64,
     /// Live items dropped for want of room.
     pub evicted: u64,
-    /// Items dropped because their time was over (expiry, idleness, flush).
+    /// Items dropped because their time was over (expiry, idleness), or a flush or a drop of their group had hidden them.
     pub expired: u64,
     /// Writes refused for want of room.
     pub refused_room: u64,
