@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
     Thermocline,
+    #[value(name = "quick_cache", alias = "quick-cache")]
     QuickCache,
     Segcache,
     Foyer,
@@ -133,5 +134,20 @@ impl Point {
             - self.resident_before_bytes as f64
             - self.live_payload_bytes as f64;
         (self.live_items > 0).then(|| beside / self.live_items as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn an_engine_has_one_name() {
+        for arm in Arm::value_variants() {
+            let value = arm.to_possible_value().expect("none is hidden");
+            assert_eq!(value.get_name(), arm.name());
+        }
+        assert_eq!(Arm::from_str("quick-cache", false), Ok(Arm::QuickCache));
     }
 }
