@@ -1,4 +1,4 @@
-//! The documents against the server: every figure, page and flag there is stands in its table, and no figure that is none.
+//! The documents against the server: every figure, page, flag and setting there is stands in one, and no figure that is none.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use thermocline_server::config::memcached;
+use thermocline_server::config::{memcached, KEYS};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -87,5 +87,21 @@ fn flags_of_memcached_are_documented() {
             .lines()
             .any(|line| line.starts_with('|') && line.contains(&format!("`{flag}")));
         assert!(listed, "docs/memcached.md lacks {flag}");
+    }
+}
+
+#[test]
+fn settings_are_documented() {
+    if document("docs/memcached.md").is_none() {
+        return;
+    }
+    let texts: Vec<String> = documents()
+        .iter()
+        .map(|path| std::fs::read_to_string(path).expect("readable"))
+        .collect();
+    for key in KEYS {
+        let names = [format!("`{}", key.name), format!("--{}", key.flag())];
+        let told = |text: &String| names.iter().any(|name| text.contains(&name[..]));
+        assert!(texts.iter().any(told), "no document names {}", key.name);
     }
 }

@@ -352,7 +352,13 @@ impl Dialect {
                     "SASL belongs to the binary protocol, which is not served: use -Y FILE".into(),
                 )
             }
-            'e' => return Err("a memory file is not supported: take the flag away".into()),
+            'e' => {
+                return Err(
+                    "memcached's memory file is not read: take the flag away; THERMOCLINE_PAGE_MODE=shmem and \
+                     THERMOCLINE_MEMORY_DIR=DIR keep memory for the next server"
+                        .into(),
+                )
+            }
             'Z' => {
                 return Err(
                     "TLS is not supported: put a TLS proxy in front, or take the flag away".into(),
@@ -632,6 +638,8 @@ mod tests {
             assert!(start(line).is_ok(), "{line}: {:?}", start(line).err());
         }
         assert!(start("--portt=1").err().unwrap().contains("--port?"));
+        let instead = start("-e /dev/shm/x").err().unwrap();
+        assert!(instead.contains("THERMOCLINE_MEMORY_DIR"), "{instead}");
     }
 
     #[test]
