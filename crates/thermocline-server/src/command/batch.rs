@@ -370,6 +370,14 @@ impl ReadSink for Replies<'_, '_> {
         self.write_end(index);
     }
 
+    #[inline]
+    fn wants_value(&self, index: usize) -> bool {
+        match &self.asks[index] {
+            Ask::Text { .. } => true,
+            Ask::Meta { flags } => flags.has(b'v'),
+        }
+    }
+
     /// A few large values are enough to be sent first: held ones cannot be taken back when the peer does not read.
     #[inline]
     fn wants_more(&self) -> bool {

@@ -46,7 +46,7 @@ impl Conversation {
             token,
             ..Want::default()
         };
-        let found = read_and_touch(&self.cache, key, expire.engine(), want);
+        let found = read_and_touch(&self.cache, key, expire.engine(), want, true);
         self.count_touch(found.as_ref().ok().map(Option::is_some));
         self.counters.cmd_get.add(1);
         let Some(found) = found? else {

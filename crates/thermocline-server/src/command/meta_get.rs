@@ -47,7 +47,8 @@ impl Conversation {
             let found = match flags.ttl_s {
                 Some(ttl_s) => {
                     let expiry = Expire::of(ttl_s, now_ms).engine();
-                    let found = read_and_touch(&self.cache, key, expiry, wanted(flags));
+                    let found =
+                        read_and_touch(&self.cache, key, expiry, wanted(flags), flags.has(b'v'));
                     self.count_touch(found.as_ref().ok().map(Option::is_some));
                     found?
                 }
@@ -75,7 +76,7 @@ impl Conversation {
     }
 
     fn read_one(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Option<Found> {
-        read_one(&self.cache, key, wanted(flags))
+        read_one(&self.cache, key, wanted(flags), flags.has(b'v'))
     }
 
     /// Makes an empty item that carries the claim of whoever asked; the answer is false where there is one already.

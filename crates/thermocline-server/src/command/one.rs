@@ -51,8 +51,12 @@ impl Found {
     }
 }
 
-pub(super) fn read_one(cache: &Cache, key: &[u8], want: Want) -> Option<Found> {
-    let mut one = One::default();
+/// `value`: false asks for facts alone, and the bytes of a long value are not touched.
+pub(super) fn read_one(cache: &Cache, key: &[u8], want: Want, value: bool) -> Option<Found> {
+    let mut one = One {
+        facts: !value,
+        ..One::default()
+    };
     cache.get_many(&[key], want, &mut one);
     let meta = one.meta?;
     Some(Found {
@@ -64,12 +68,13 @@ pub(super) fn read_one(cache: &Cache, key: &[u8], want: Want) -> Option<Found> {
 
 /// Reads and gives another expiry. A small value is copied; a large one is held, and both steps are made again when a
 /// writer came between them, so that what is read is what was touched. An error: there is no room for the copy that the
-/// new expiry needs.
+/// new expiry needs. `value`: as in `read_one`.
 pub(super) fn read_and_touch(
     cache: &Cache,
     key: &[u8],
     expiry: Expiry,
     want: Want,
+    value: bool,
 ) -> Result<Option<Found>, Error> {
     let is_large = |meta: Meta| meta.value_bytes > COPY_BYTES_MAX;
     if !cache.peek(key, false).is_some_and(is_large) {
@@ -81,7 +86,7 @@ pub(super) fn read_and_touch(
         ..want
     };
     loop {
-        let Some(found) = read_one(cache, key, want) else {
+        let Some(found) = read_one(cache, key, want, value) else {
             return Ok(None);
         };
         if !cache.touch_unseen(key, expiry)? {
@@ -97,6 +102,7 @@ pub(super) fn read_and_touch(
 
 #[derive(Default)]
 struct One {
+    facts: bool,
     meta: Option<Meta>,
     value: Vec<u8>,
     held: Option<Guard>,
@@ -109,6 +115,10 @@ impl ReadSink for One {
 
     fn copy_max(&self) -> usize {
         COPY_BYTES_MAX
+    }
+
+    fn wants_value(&self, _index: usize) -> bool {
+        !self.facts
     }
 
     fn head(&mut self, _index: usize, _meta: &Meta) {}
@@ -136,9 +146,12 @@ mod tests {
         for bytes in [100, COPY_BYTES_MAX, COPY_BYTES_MAX + 1, 300_000] {
             cache.set(b"k", &vec![7; bytes]).expect("stored");
             let at = Expiry::AtMs((cache.now_ms() / 1000 + 100) * 1000);
-            let found = read_and_touch(&cache, b"k", at, Want::default()).expect("room");
+            let found = read_and_touch(&cache, b"k", at, Want::default(), true).expect("room");
             let found = found.expect("there");
             assert_eq!(found.held.is_some(), bytes > COPY_BYTES_MAX);
+            let facts = read_and_touch(&cache, b"k", at, Want::default(), false).expect("room");
+            let facts = facts.expect("there");
+            assert!(facts.held.is_none() && facts.meta.value_bytes == bytes);
             let mut out = Out::default();
             assert_eq!(found.meta.value_bytes, bytes);
             found.put(&mut out);
@@ -150,7 +163,7 @@ mod tests {
         }
         let over = Expiry::AtMs(1);
         let is_there = || {
-            read_and_touch(&cache, b"k", over, Want::default())
+            read_and_touch(&cache, b"k", over, Want::default(), true)
                 .expect("room")
                 .is_some()
         };

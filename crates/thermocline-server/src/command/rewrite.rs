@@ -240,7 +240,7 @@ impl Conversation {
             mark: false,
             count: false,
         };
-        let Some(old) = read_one(&self.cache, &asked.key, want) else {
+        let Some(old) = read_one(&self.cache, &asked.key, want, true) else {
             return Err(Ok(missing));
         };
         let pool = &self.shared.pool;

@@ -310,6 +310,28 @@ mod tests {
         );
     }
 
+    /// Who asks for facts alone is told without a look at the bytes, however many there are: damaged ones stay unnoticed.
+    #[test]
+    fn facts_of_a_large_value_take_no_look_at_its_chunks() {
+        let cache = trained();
+        let (mut n, mut told) = (0u32, 0);
+        while told < 10 && n < 3000 {
+            let Some((old, key)) = coded_page(&cache, &mut n) else {
+                continue;
+            };
+            damage(&cache, &key, n);
+            let before = cache.tiers().decompress_fail;
+            let meta = cache.peek(key.as_bytes(), true);
+            assert_eq!(cache.tiers().decompress_fail, before, "it was looked at");
+            // The background thread may be making room at this moment.
+            let Some(meta) = meta else { continue };
+            told += 1;
+            assert_eq!(meta.value_bytes, value(old, 4000).len());
+            assert!(meta.token.is_some() && cache.get(key.as_bytes()).is_none());
+        }
+        assert_eq!(told, 10);
+    }
+
     /// Memory that is changed while a reader has a value: it ends there, and what asks for the whole gets none of it.
     #[test]
     fn a_chunk_damaged_while_it_is_read_ends_the_value() {

@@ -190,6 +190,15 @@ pub(super) fn item_bytes(seen: &Seen<'_>) -> usize {
     }
 }
 
+/// The same as it was before it was compressed, if it was; its value has `value_bytes` then.
+#[inline(always)]
+pub(super) fn plain_item_bytes(seen: &Seen<'_>, value_bytes: usize) -> usize {
+    match seen.layout.is_coded() {
+        true => seen.layout.reserved - seen.layout.value_bytes + value_bytes,
+        false => item_bytes(seen),
+    }
+}
+
 fn requests(store: &Store) -> Requests {
     let refused = store.curve.as_ref().map_or(0, Curve::refused);
     Requests {

@@ -3,7 +3,7 @@
 //! One file: every way to read ends in the same look, copy and check of the header, and each try is one of them.
 
 use super::coded::{Coded, Source};
-use super::observe::item_bytes;
+use super::observe::plain_item_bytes;
 use super::short::ShortRead;
 use super::value::{pooled_buffer, return_buffer, Guard, Meta, Pieces, ReadSink, Want, PIECE_AT};
 use super::{Cache, Inner};
@@ -25,6 +25,9 @@ const ACCESS_GRAIN_S: u32 = 60;
 
 /// Largest value copied under a pin (1 us); larger ones are held by a count and copied unpinned.
 pub(super) const COPY_MAX: usize = 16 << 10;
+
+/// Instead of a largest value to be copied: of a long item facts alone are wanted, and its bytes are not touched.
+const FACTS: usize = usize::MAX;
 
 const LINE_BYTES: usize = 64;
 /// Lines of an item asked for ahead at most: of a longer one the processor fetches the rest by itself.
@@ -242,7 +245,10 @@ impl Cache {
         want: Want,
         sink: &mut S,
     ) {
-        let copy_max = sink.copy_max().min(COPY_MAX);
+        let copy_max = match sink.wants_value(index) {
+            true => sink.copy_max().min(COPY_MAX),
+            false => FACTS,
+        };
         let before = sink.buffer().len();
         let mut tries = 0;
         loop {
@@ -331,7 +337,7 @@ impl Inner {
         }
     }
 
-    /// One try under one pin.
+    /// One try under one pin. `copy_max`: the largest value to be copied, or `FACTS`.
     #[inline(always)]
     fn try_read(
         self: &Arc<Inner>,
@@ -384,7 +390,8 @@ impl Inner {
             seen.header = seen.header.with_token_out();
             meta.token = Some(store.token(&seen));
         }
-        if seen.layout.is_coded() {
+        let no_value = copy_max == FACTS && seen.header.is_long();
+        if seen.layout.is_coded() && !no_value {
             let coded = self.copy_coded(&seen, meta);
             if !seen.header.still(seen.item.header_after_copy()) {
                 return Try::Again;
@@ -396,13 +403,15 @@ impl Inner {
             }
             drop(pin);
             if want.mark {
-                let head = seen.layout.reserved - seen.layout.value_bytes;
-                self.accessed(Access::Request, hash, head + meta.value_bytes);
+                self.accessed(Access::Request, hash, plain_item_bytes(&seen, value_bytes));
             }
             return self.deliver_coded(hash, key, want, &coded, meta, copy_max, copy);
         }
         let copied = seen.layout.value_bytes <= copy_max && seen.layout.kind == Kind::Plain;
-        let outcome = if copied {
+        let outcome = if no_value {
+            copy(&Source::Value(&[]), &meta);
+            Try::Hit(meta)
+        } else if copied {
             copy(&Source::Item(&seen), &meta);
             Try::Hit(meta)
         } else {
@@ -426,7 +435,7 @@ impl Inner {
         }
         drop(pin);
         if want.mark {
-            self.accessed(Access::Request, hash, item_bytes(&seen));
+            self.accessed(Access::Request, hash, plain_item_bytes(&seen, value_bytes));
         }
         match outcome {
             Try::Large(guard) if is_unproved => self.deliver_chunks(hash, key, want, place, *guard),
@@ -618,10 +627,7 @@ impl Inner {
         let now_s = if store.marks { store.time.now_s() } else { 0 };
         self.mark_access(&seen, now_s);
         self.sample(hash, key);
-        let bytes = match seen.layout.is_coded() {
-            true => seen.layout.reserved - seen.layout.value_bytes + store.value_bytes(&seen),
-            false => item_bytes(&seen),
-        };
+        let bytes = plain_item_bytes(&seen, store.value_bytes(&seen));
         drop(pin);
         self.accessed(Access::Request, hash, bytes);
     }
@@ -647,6 +653,9 @@ impl ReadSink for Peek {
     }
     fn copy_max(&self) -> usize {
         PLAIN_MAX
+    }
+    fn wants_value(&self, _index: usize) -> bool {
+        false
     }
     fn head(&mut self, _index: usize, _meta: &Meta) {}
     fn tail(&mut self, _index: usize, meta: &Meta) {

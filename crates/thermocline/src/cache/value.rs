@@ -114,6 +114,11 @@ pub trait ReadSink {
     fn held(&mut self, index: usize, guard: Guard);
     /// Not there.
     fn miss(&mut self, index: usize);
+    /// Whether the bytes of item `index` are wanted. Of a long one of which they are not they are not touched: `head` and
+    /// `tail` are called with nothing between.
+    fn wants_value(&self, _index: usize) -> bool {
+        true
+    }
     /// Asked before each key: false ends the batch, and the keys that are left are not looked at.
     fn wants_more(&self) -> bool {
         true
