@@ -110,16 +110,22 @@ fn small_sets(client: &mut Client, round: u64, sets: u64) {
 
 /// A client that has asked for the value, and takes none of it.
 fn slow_reader(server: &Served, client: &mut Client) -> TcpStream {
+    let waiting = client.connections("conn_mwrite");
+    let stream = asking(server);
+    wait_until("its answer waits", || {
+        client.connections("conn_mwrite") > waiting
+    });
+    stream
+}
+
+/// The same that may not have been heard yet.
+fn asking(server: &Served) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(4096).expect("set");
     let address: SocketAddr = ([127, 0, 0, 1], server.running.port).into();
     socket.connect(&address.into()).expect("accepted");
-    let waiting = client.connections("conn_mwrite");
     let mut stream: TcpStream = socket.into();
     stream.write_all(b"get long\r\n").expect("taken");
-    wait_until("its answer waits", || {
-        client.connections("conn_mwrite") > waiting
-    });
     stream
 }
 
@@ -200,6 +206,34 @@ fn a_value_that_goes_while_it_is_read_is_read_to_its_end() {
     small_sets(&mut client, 2000, 100_000);
     read_whole(second, &value);
     assert_eq!(client.ask("mg long"), "EN");
+}
+
+/// The chunks of those that are gone lie between those of others: the memory is the cache's again all the same, and not the
+/// allocator's beside it.
+#[test]
+fn memory_of_readers_that_are_gone_is_no_more_than_it_was() {
+    const READERS: usize = 200;
+    let (server, mut client, _) = server_with_a_coded_value();
+    // Within the two seconds that all of them are given.
+    let mut readers: Vec<TcpStream> = (0..READERS).map(|_| asking(&server)).collect();
+    let mut leased = 0;
+    wait_until("most answers wait", || {
+        leased = leased_bytes(&server);
+        leased > 10 << 20
+    });
+    let mut number = 0;
+    readers.retain(|_| {
+        number += 1;
+        number % 20 == 0
+    });
+    small_sets(&mut client, 1000, 100_000);
+    wait_until("the lease is given back", || {
+        leased_bytes(&server) < leased / 4
+    });
+    small_sets(&mut client, 2000, 100_000);
+    let resident = server.running.resident_bytes();
+    println!("{resident} bytes resident of {}", 64 << 20);
+    assert!(resident <= (64 << 20) * 102 / 100, "{resident} bytes");
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! unfinished request gets finished, so refusing to read would free nothing.
 //!
 //! The pool's memory is lent by the cache: a little is reserved from the start, the rest is leased as it is used and goes
-//! back when it is not, so that an idle pool holds items.
+//! back when it is not, so that an idle pool holds items. It goes back once a second, when what was freed has gone back to the
+//! system: freed buffers between others that are in use stay with the allocator.
 //!
 //! Replies that the socket has not taken may be values that lie compressed in the cache. Those were decoded into the
 //! heap; they have an account of their own, a quarter of memory, leased like the pool. Past half of it slow readers of
@@ -111,15 +112,12 @@ pub struct Pool {
     output: Account,
     /// Bytes of the cache's memory that wait for slow readers.
     held: AtomicU64,
-    held_max: u64,
-    /// The same for values too large to be copied into the pool.
-    held_large_max: u64,
     /// Bytes of our own that decoded values take: see the top.
     decoded: AtomicU64,
-    decoded_max: u64,
     /// Bytes of the cache's memory that values on their way in keep.
     streamed: AtomicU64,
-    streamed_max: u64,
+    /// The whole budget as it is now, bytes.
+    memory: AtomicU64,
     segment_bytes: u64,
     loops: u64,
     limit: u64,
@@ -129,9 +127,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// `memory` is the whole budget. Of it the engine lets readers hold the larger of 2 % and min(16 MiB, an eighth)
-    /// before writes are refused; slow readers get half of that. Values on their way in may keep half of memory, so that
-    /// the other half can still be reclaimed.
+    /// `memory` is the whole budget.
     pub fn new(
         limit: u64,
         memory: u64,
@@ -145,16 +141,42 @@ impl Pool {
             input: Account::new(limit / 2),
             output: Account::new(limit / 2),
             held: AtomicU64::new(0),
-            held_large_max: memory / 8,
             decoded: AtomicU64::new(0),
-            decoded_max: memory / 4,
-            held_max: (memory / 100).max((memory / 16).min(8 << 20)),
             streamed: AtomicU64::new(0),
-            streamed_max: memory / 2,
+            memory: AtomicU64::new(memory),
             segment_bytes,
             loops,
             limit,
         }
+    }
+
+    /// The budget has changed, by order or under pressure: so do the shares of it.
+    pub fn set_memory(&self, bytes: u64) {
+        self.memory.store(bytes, Relaxed);
+    }
+
+    fn memory(&self) -> u64 {
+        self.memory.load(Relaxed)
+    }
+
+    /// The engine lets readers hold the larger of 2 % and min(16 MiB, an eighth) before writes are refused; slow readers get
+    /// half of that.
+    fn held_max(&self) -> u64 {
+        (self.memory() / 100).max((self.memory() / 16).min(8 << 20))
+    }
+
+    /// The same for values too large to be copied into the pool.
+    fn held_large_max(&self) -> u64 {
+        self.memory() / 8
+    }
+
+    fn decoded_max(&self) -> u64 {
+        self.memory() / 4
+    }
+
+    /// Values on their way in may keep half of memory, so that the other half can still be reclaimed.
+    fn streamed_max(&self) -> u64 {
+        self.memory() / 2
     }
 
     /// The charge of one connection changes.
@@ -173,22 +195,44 @@ impl Pool {
         }
     }
 
-    /// Leases what is used, gives back what is not.
+    /// The lease that what is used now takes, given the one there is.
+    fn wanted(&self, leased: u64) -> u64 {
+        let used = self.used() + self.decoded.load(Relaxed);
+        let limit = self.limit + self.decoded_max();
+        lease_for(used, leased, reserved_bytes(self.limit), limit)
+    }
+
+    /// Leases what is used.
     fn follow(&self) {
-        let wanted = |leased| {
-            let reserved = reserved_bytes(self.limit);
-            let used = self.used() + self.decoded.load(Relaxed);
-            lease_for(used, leased, reserved, self.limit + self.decoded_max)
-        };
         let leased = self.leased.load(Relaxed);
-        let Some(lease) = &self.lease else { return };
-        if wanted(leased) == leased {
-            return;
+        if self.wanted(leased) > leased {
+            self.lease_anew(|lease, wanted| {
+                if wanted > lease.bytes() {
+                    lease.resize(wanted);
+                }
+            });
         }
+    }
+
+    /// Whether more is leased than is used: then `give_back` is to be called.
+    pub fn has_to_give(&self) -> bool {
+        let leased = self.leased.load(Relaxed);
+        self.wanted(leased) < leased
+    }
+
+    /// Gives back what is not used.
+    pub fn give_back(&self) {
+        if self.has_to_give() {
+            self.lease_anew(|lease, wanted| lease.give_back(wanted));
+        }
+    }
+
+    fn lease_anew(&self, change: impl FnOnce(&mut Lease, u64)) {
+        let Some(lease) = &self.lease else { return };
         let mut lease = lease.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = wanted(lease.bytes());
-        lease.resize(bytes);
-        self.leased.store(bytes, Relaxed);
+        let wanted = self.wanted(lease.bytes());
+        change(&mut lease, wanted);
+        self.leased.store(lease.bytes(), Relaxed);
     }
 
     /// Whether a connection may keep what it is charged with.
@@ -201,7 +245,7 @@ impl Pool {
     pub fn is_tight_for(&self, charge: Charge) -> bool {
         (charge.input > 0 && self.input.is_tight())
             || (charge.output > 0 && self.output.is_tight())
-            || (charge.held > 0 && self.held.load(Relaxed) > self.held_large_max)
+            || (charge.held > 0 && self.held.load(Relaxed) > self.held_large_max())
     }
 
     /// Whether slow readers may hold `more` bytes beyond those they hold already, for a value of `value_bytes`. One
@@ -209,8 +253,8 @@ impl Pool {
     /// is large.
     pub fn may_hold(&self, more: u64, value_bytes: u64) -> bool {
         let most = match value_bytes > self.request_bytes_max() {
-            true => self.held_large_max.max(self.held_max),
-            false => self.held_max,
+            true => self.held_large_max().max(self.held_max()),
+            false => self.held_max(),
         };
         self.held.load(Relaxed) + more <= most
     }
@@ -226,12 +270,12 @@ impl Pool {
     /// a value once for each reader.
     pub fn slow_from_s(&self, patience_s: u32, held_bytes: impl FnOnce() -> u64) -> Option<u32> {
         let charged = self.held.load(Relaxed);
-        if charged <= self.held_large_max {
+        if charged <= self.held_large_max() {
             return None;
         }
         match charged.min(held_bytes()) {
-            much if much > 4 * self.held_large_max => Some(0),
-            some if some > self.held_large_max => Some(patience_s),
+            much if much > 4 * self.held_large_max() => Some(0),
+            some if some > self.held_large_max() => Some(patience_s),
             _ => None,
         }
     }
@@ -239,15 +283,15 @@ impl Pool {
     /// The same for readers of decoded values: from half of what these may take on, and past all of it.
     pub fn decoded_slow_from_s(&self, patience_s: u32) -> Option<u32> {
         match self.decoded.load(Relaxed) {
-            much if much > self.decoded_max => Some(0),
-            some if some > self.decoded_max / 2 => Some(patience_s),
+            much if much > self.decoded_max() => Some(0),
+            some if some > self.decoded_max() / 2 => Some(patience_s),
             _ => None,
         }
     }
 
     /// Whether so many bytes more may be decoded for later turns.
     pub fn may_decode(&self, more: u64) -> bool {
-        more == 0 || !self.leases() || self.decoded.load(Relaxed) + more <= self.decoded_max
+        more == 0 || !self.leases() || self.decoded.load(Relaxed) + more <= self.decoded_max()
     }
 
     /// Whether memory can be leased. Where it cannot, decoded values are charged to the pool as other bytes are.
@@ -257,12 +301,12 @@ impl Pool {
 
     /// Whether values on their way in keep so much that none may stand still: a quarter of memory.
     pub fn streams_are_tight(&self) -> bool {
-        self.streamed.load(Relaxed) > self.streamed_max / 2
+        self.streamed.load(Relaxed) > self.streamed_max() / 2
     }
 
     /// Whether a value on its way in may keep so much more.
     pub fn may_stream(&self, more: u64) -> bool {
-        more == 0 || self.streamed.load(Relaxed) + more <= self.streamed_max
+        more == 0 || self.streamed.load(Relaxed) + more <= self.streamed_max()
     }
 
     pub fn segment_bytes(&self) -> u64 {
@@ -345,8 +389,29 @@ mod tests {
         assert!(cache.stats().leased_bytes >= 2 << 20);
         assert!(cache.stats().charged_bytes >= before + (2 << 20));
         pool.recharge(output(3 << 20), Charge::default());
+        assert!(pool.has_to_give() && cache.stats().leased_bytes >= 2 << 20);
+        pool.give_back();
+        assert!(!pool.has_to_give());
         assert_eq!(cache.stats().leased_bytes, 0);
         assert_eq!(cache.stats().charged_bytes, before);
+    }
+
+    #[test]
+    fn limits_follow_the_budget() {
+        let pool = Pool::new(100, 64 << 20, 1 << 20, 2, None);
+        let charge = Charge {
+            held: 5 << 20,
+            decoded: 5 << 20,
+            streamed: 5 << 20,
+            ..Charge::default()
+        };
+        pool.recharge(Charge::default(), charge);
+        let slow = |pool: &Pool| (pool.slow_from_s(2, || 5 << 20), pool.decoded_slow_from_s(2));
+        assert_eq!(slow(&pool), (None, None));
+        assert!(pool.may_stream(20 << 20));
+        pool.set_memory(16 << 20);
+        assert_eq!(slow(&pool), (Some(2), Some(0)));
+        assert!(!pool.may_stream(4 << 20) && pool.streams_are_tight());
     }
 
     #[test]
@@ -398,6 +463,7 @@ mod tests {
         for _ in 0..3 {
             pool.recharge(decoded, Charge::default());
         }
+        pool.give_back();
         assert_eq!(cache.stats().leased_bytes, 0);
     }
 

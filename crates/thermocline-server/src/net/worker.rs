@@ -115,7 +115,7 @@ impl Worker {
             Some(Duration::ZERO)
         } else if self.draining {
             Some(DRAIN_LOOK)
-        } else if self.connections.is_empty() {
+        } else if self.connections.is_empty() && !self.shared.pool.has_to_give() {
             None
         } else {
             Some(SWEEP)
@@ -317,7 +317,8 @@ impl Worker {
         self.shared.connection_closed();
     }
 
-    /// Once a second: who has been idle, has not taken its replies, or stands still on a full pool, for too long.
+    /// Once a second: who has been idle, has not taken its replies, or stands still on a full pool, for too long. Then the pool
+    /// gives back what nobody uses any more.
     fn sweep(&mut self) {
         let kicked: Vec<_> = self
             .connections
@@ -328,8 +329,10 @@ impl Worker {
             counter(&self.shared.registry).fetch_add(1, Relaxed);
             self.close(token);
         }
+        self.shared.pool.set_memory(self.shared.cache.memory());
         self.shed_slow_readers();
         self.refuse_still_uploads();
+        self.shared.pool.give_back();
     }
 
     /// Which counter a connection is closed under, if it has been still for too long.

@@ -4,6 +4,7 @@
 //! budget is used up the background thread gives extents back until it fits again, a few milliseconds later.
 
 use super::{Cache, Inner};
+use crate::mem::trim_heap;
 use crate::sync::Ordering;
 use std::sync::Arc;
 
@@ -33,6 +34,16 @@ impl Lease {
     /// Bytes lent now.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Gives back all but `bytes` of it, once what was freed of the heap has gone back to the system, as far as the C library
+    /// can: else the cache fills the budget again while the allocator still has the memory. A millisecond or so, longer
+    /// where much was freed in small pieces. Nothing where it has no more than that.
+    pub fn give_back(&mut self, bytes: u64) {
+        if bytes < self.bytes {
+            trim_heap(0);
+            self.resize(bytes);
+        }
     }
 
     /// Takes more of the budget or gives some back. Takes no lock and never waits; evicts, in the background,
