@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! n steps --0.94 full, or no room within reach--> n + 1 steps ... 14 steps
-//! 14 steps, depth 0 or 1  --split by a bit of the tags, no key is read-->  two units of depth + 1
+//! 14 steps, depth 0 or 1  --0.89 full: split by a bit of the tags, no key is read-->  two units of depth + 1
 //! 14 steps, depth 2, coarse  --keys read again (15-25 us)-->  two units of the fine directory
 //! 14 steps, depth 2, fine  --items may lie any distance from home, until all slots are used
 //! ```
@@ -228,16 +228,16 @@ impl Index {
         owner: WordId,
         depth: u32,
     ) -> Option<(u32, usize)> {
-        let steps = steps_for(halves.count(half) + 1);
-        if steps != HALF_STEPS {
+        if !halves.fits_as_it_lies(half) {
+            let steps = steps_for(halves.count(half) + 1);
             let put_all = |new: &mut Filling<'_>| halves.for_each(half, |slot| new.put(slot));
             return self.write_block(owner, depth, steps, put_all);
         }
-        let line = self.classes.allocate(steps, owner)?;
-        self.ask_for(line, steps);
+        let line = self.classes.allocate(HALF_STEPS, owner)?;
+        self.ask_for(line, HALF_STEPS);
         fence(Release);
         halves.copy(half, self.block_at(line));
-        Some((line, steps))
+        Some((line, HALF_STEPS))
     }
 
     /// Two new blocks that no word names yet, or none.

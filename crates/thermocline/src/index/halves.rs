@@ -3,9 +3,10 @@
 //! An item's home in the largest block is its home in the half it goes to, but for the first half's length:
 //! `home_bucket` of one depth more and half as many buckets. So a half with few enough items is its part of
 //! the old block, copied line by line; only *strangers*, whose home was full and who had come to lie in the
-//! other part, have to be found a place.
+//! other part, have to be found a place. That holds for the fuller half too, as long as it has a slot left: it
+//! is past its limit then, and rebuilt when the next item comes.
 
-use super::unit::{buckets, Block, SLOTS_MAX, STEPS_MAX};
+use super::unit::{buckets, limit, Block, SLOTS_MAX, STEPS_MAX};
 use super::word::{half_of, home_bucket};
 use crate::location::Slot;
 use crate::mem::Lines;
@@ -73,6 +74,12 @@ impl<'a> Halves<'a> {
     /// Items of a half.
     pub(super) fn count(&self, half: usize) -> usize {
         self.counts[half]
+    }
+
+    /// Whether a half can be copied: it has a slot left for the item the unit splits for, and would not
+    /// do with a smaller block.
+    pub(super) fn fits_as_it_lies(&self, half: usize) -> bool {
+        (limit(HALF_STEPS - 1)..HALF_SLOTS).contains(&self.counts[half])
     }
 
     /// Calls `each` with every slot in use of a half.

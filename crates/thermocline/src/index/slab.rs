@@ -41,10 +41,11 @@ const BARRIERS: u32 = 4;
 /// not to come, and whoever retires the next raises the barrier, though that costs an insert up to 12 us. Left to
 /// those who raise barriers for other reasons, ten times a second, a growing index of 7 M items had 6 MiB of slabs in
 /// limbo (0.8 bytes an item). One at a time, because who retires is pinned: a second one of its own is refused.
-const RETIRED_OVERDUE: usize = 8;
-/// With so many the background thread is called. Calling it costs an insert a wake-up (5 us and more on a virtual
-/// machine): for every slab, that was two restructurings in a hundred.
-const RETIRED_DUE: usize = 4;
+const RETIRED_OVERDUE: usize = 16;
+/// With so many the background thread is called. Calling it costs an insert a wake-up (11 us on a virtual machine), and of
+/// thirty restructurings one retires a slab: called for every slab, two restructurings in a hundred waited; for
+/// every fourth, the hundredth did.
+const RETIRED_DUE: usize = 8;
 /// With fewer idle slabs the next extent is touched ahead.
 const IDLE_MIN: usize = 4;
 

@@ -36,6 +36,9 @@ pub(super) const REACH: usize = if cfg!(shuttle) { 2 } else { 20 };
 const SHRINK_SLACK: usize = if cfg!(shuttle) { 1 } else { 10 };
 /// Load at which a unit grows, percent. At 96 an item saves 0.1 bytes and a miss reads a bucket more.
 const LOAD_PERCENT: usize = 94;
+/// Load at which the largest unit splits, percent. Two halves of 398 items fit the blocks they are copied to
+/// (`halves`) 98 times of 100, of 421 four times of five; and they take a line more than the unit did.
+const SPLIT_PERCENT: usize = 89;
 
 pub(super) const BUCKETS_MAX: usize = STEPS_MAX * STEP_BUCKETS;
 pub(super) const SLOTS_MAX: usize = BUCKETS_MAX * BUCKET_SLOTS;
@@ -58,6 +61,10 @@ pub(super) const fn block_lines(steps: usize) -> usize {
 pub(super) const fn limit(steps: usize) -> usize {
     buckets(steps) * BUCKET_SLOTS * LOAD_PERCENT / 100
 }
+
+/// Items at which the largest unit splits, if it can.
+pub(super) const SPLIT_AT: usize = SLOTS_MAX * SPLIT_PERCENT / 100;
+const _: () = assert!(SPLIT_AT > limit(STEPS_MAX - 1) && SPLIT_AT <= limit(STEPS_MAX));
 
 /// The smallest size for so many items.
 pub(super) fn steps_for(items: usize) -> usize {

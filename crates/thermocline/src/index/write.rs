@@ -9,8 +9,8 @@ use super::grow::Grown;
 use super::lock::{Locked, Position};
 use super::models_switch::{mutant, Mutant};
 use super::stats::Stats;
-use super::unit::{buckets, limit, BUCKETS_MAX, REACH};
-use super::word::{home_bucket, split_hash, Level, FINE};
+use super::unit::{buckets, limit, BUCKETS_MAX, REACH, SPLIT_AT, STEPS_MAX};
+use super::word::{home_bucket, split_hash, Level, DEPTH_MAX, FINE};
 use super::{Index, Rehash};
 use crate::location::{Place, Slot, Tier};
 use crate::sync::Ordering::{Relaxed, Release};
@@ -46,6 +46,7 @@ impl Index {
                 false => Publish::Changed,
             };
         }
+        let mut divided = false;
         loop {
             let mut unit = self.lock(self.position(hash));
             let tag = self.tag(hash, &unit);
@@ -54,9 +55,15 @@ impl Index {
                 return Publish::Changed;
             }
             let slot = Slot::new(tag, counter.unwrap_or(0), Tier::Hot, new);
+            // Half of a unit that was just divided may be past its limit, and takes this item all the same, however far
+            // from home: one insert restructures once.
+            if divided && unit.word.steps() > 0 && unit.store(slot, BUCKETS_MAX) {
+                return Publish::Done;
+            }
             if let Some(outcome) = unit.insert(slot, rehash) {
                 return outcome;
             }
+            divided = true;
         }
     }
 
@@ -170,7 +177,11 @@ impl Locked<'_> {
             return false;
         }
         let count = self.block().count();
-        count < limit(steps) || self.index.is_short() && count % 8 != 0
+        let most = match steps {
+            STEPS_MAX if self.word.depth() < DEPTH_MAX => SPLIT_AT,
+            _ => limit(steps),
+        };
+        count < most || self.index.is_short() && count % 8 != 0
     }
 
     fn store_or_refuse(&mut self, slot: Slot, window: usize) -> Publish {
