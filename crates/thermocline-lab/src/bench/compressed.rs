@@ -231,10 +231,17 @@ mod tests {
     #[test]
     fn what_does_not_compress_fits_as_often() {
         let values_of = |set| values(set, None).unwrap().unwrap();
-        let fill = |set, on| compressed_fill::fill(&values_of(set), 16 << 20, on, false).unwrap();
+        // Other tests of this process pin, and segments come free later then, on a busy machine much later: the most
+        // of a few fills is what fits.
+        let fill = |set, on| {
+            let fills = (0..5).map(|_| compressed_fill::fill(&values_of(set), 16 << 20, on, false));
+            fills
+                .map(|filled| filled.unwrap())
+                .max_by_key(|filled| filled.items)
+                .unwrap()
+        };
         let (on, off) = (fill("random500", true), fill("random500", false));
         let ratio = on.items as f64 / off.items as f64;
-        // Other tests of this process pin: a few of 128 segments come free later.
         assert!((0.93..1.07).contains(&ratio), "{ratio}");
         assert_eq!((on.trained, on.coded_bytes, on.on), (0, 0, true));
         assert!(values("html2k", None).unwrap().is_none());
