@@ -17,6 +17,13 @@ pub(super) const HALF_STEPS: usize = STEPS_MAX / 2;
 const HALF_BUCKETS: usize = buckets(HALF_STEPS);
 const HALF_SLOTS: usize = SLOTS_MAX / 2;
 const _: () = assert!(STEPS_MAX % 2 == 0);
+/// A half of fewer items is copied. In the models' tiny units one past its limit is not: it would be every one, and
+/// the models need splits that take larger blocks.
+const COPIED_BELOW: usize = if cfg!(shuttle) {
+    limit(HALF_STEPS)
+} else {
+    HALF_SLOTS
+};
 
 /// The two halves of a unit in the largest block, under its lock.
 pub(super) struct Halves<'a> {
@@ -79,7 +86,7 @@ impl<'a> Halves<'a> {
     /// Whether a half can be copied: it has a slot left for the item the unit splits for, and would not
     /// do with a smaller block.
     pub(super) fn fits_as_it_lies(&self, half: usize) -> bool {
-        (limit(HALF_STEPS - 1)..HALF_SLOTS).contains(&self.counts[half])
+        (limit(HALF_STEPS - 1)..COPIED_BELOW).contains(&self.counts[half])
     }
 
     /// Calls `each` with every slot in use of a half.
