@@ -30,7 +30,7 @@ const STRANDS: usize = if cfg!(shuttle) { 2 } else { 4 };
 const _: () = assert!(STEP_BUCKETS % STRANDS == 0);
 /// How far from home an item may lie while growing can still help, buckets. At 14, 20, 24 a miss reads
 /// 2.5, 3.1, 3.5 neighbouring buckets, and an item costs 10.2, 9.9, 9.8 bytes in the last doubling before
-/// 2 M items (`tests::buckets_read`); 97 % of the items lie at home in each case.
+/// 2 M items (`tests::growth::buckets_read`); 97 % of the items lie at home in each case.
 pub(super) const REACH: usize = if cfg!(shuttle) { 2 } else { 20 };
 /// A unit shrinks when it would be this many items below the smaller size's limit, at most.
 const SHRINK_SLACK: usize = if cfg!(shuttle) { 1 } else { 10 };
