@@ -1,6 +1,8 @@
 //! Knobs on an imitated machine: set, read back, put back; by a run that ends, one that is refused, and one that is
 //! killed at any moment. And on this one, what is safe and root may do.
 
+mod this_machine;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -419,6 +421,7 @@ fn on_this_machine_a_mount_a_cgroup_and_a_value_are_put_back() {
     if !is_root() {
         return;
     }
+    this_machine::put_back();
     let nothing_to_do = "machine.";
     let pages = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
     if let Ok(before) = fs::read_to_string(pages) {

@@ -1,6 +1,8 @@
 //! Real servers as subjects, started and ended by `run`: Debian's memcached and our own; and the arm's cgroup around them.
 //! What is not there is skipped with the reason, unless THERMOCLINE_REQUIRE_CLIENTS says that it must be.
 
+mod this_machine;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use thermocline_lab::point::{PointLine, Results, Status};
@@ -181,6 +183,7 @@ fn what_works_is_in_the_arms_cgroup_from_its_first_instruction() {
     if !has_memcached() && skip("no memcached") {
         return;
     }
+    this_machine::put_back();
     let directory = tempfile::tempdir().unwrap();
     let seen = directory.path().join("groups");
     // The shell that becomes the server writes down where it is.
