@@ -126,6 +126,23 @@ pub struct Pool {
     lease: Option<Mutex<Lease>>,
 }
 
+/// What is filling up: the pool's two accounts, and the cache's memory where readers keep more than an eighth of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tight {
+    input: bool,
+    output: bool,
+    held: bool,
+}
+
+impl Tight {
+    /// Whether a connection holds part of it: then it must not stand still.
+    pub fn is_for(&self, charge: Charge) -> bool {
+        (self.input && charge.input > 0)
+            || (self.output && charge.output > 0)
+            || (self.held && charge.held > 0)
+    }
+}
+
 impl Pool {
     /// `memory` is the whole budget.
     pub fn new(
@@ -240,12 +257,14 @@ impl Pool {
         self.input.fits(charge.input) && self.output.fits(charge.output)
     }
 
-    /// Whether this connection holds part of an account that is filling up, or of the cache's memory when readers keep
-    /// more than an eighth of it: then it must not stand still.
-    pub fn is_tight_for(&self, charge: Charge) -> bool {
-        (charge.input > 0 && self.input.is_tight())
-            || (charge.output > 0 && self.output.is_tight())
-            || (charge.held > 0 && self.held.load(Relaxed) > self.held_large_max())
+    /// What is filling up now. `held_bytes` as in `slow_from_s`.
+    pub fn tight(&self, held_bytes: impl FnOnce() -> u64) -> Tight {
+        let (charged, most) = (self.held.load(Relaxed), self.held_large_max());
+        Tight {
+            input: self.input.is_tight(),
+            output: self.output.is_tight(),
+            held: charged > most && held_bytes() > most,
+        }
     }
 
     /// Whether slow readers may hold `more` bytes beyond those they hold already, for a value of `value_bytes`. One
@@ -434,10 +453,13 @@ mod tests {
             held: 5 << 20,
             ..Charge::default()
         };
+        let is_tight = |held_bytes: u64| pool.tight(|| held_bytes).is_for(held);
         pool.recharge(Charge::default(), held);
-        assert!(!pool.is_tight_for(held));
+        assert!(!is_tight(60 << 20), "others hold that");
         pool.recharge(Charge::default(), held);
-        assert!(pool.is_tight_for(held) && !pool.is_tight_for(Charge::default()));
+        assert!(!is_tight(8 << 20), "it is the same value");
+        assert!(is_tight(9 << 20));
+        assert!(!pool.tight(|| 9 << 20).is_for(Charge::default()));
     }
 
     #[test]

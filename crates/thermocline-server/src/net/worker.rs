@@ -320,6 +320,7 @@ impl Worker {
     /// Once a second: who has been idle, has not taken its replies, or stands still on a full pool, for too long. Then the pool
     /// gives back what nobody uses any more.
     fn sweep(&mut self) {
+        self.shed_stalled();
         let kicked: Vec<_> = self
             .connections
             .iter()
@@ -335,19 +336,34 @@ impl Worker {
         self.shared.pool.give_back();
     }
 
+    /// Closes who stands still while it holds part of what is filling up.
+    fn shed_stalled(&mut self) {
+        let shared = self.shared.clone();
+        let tight = shared.pool.tight(|| shared.cache.held_bytes());
+        let holders = self.connections.iter().filter(|(_, connection)| {
+            self.still_s(connection) > STALLED_SECONDS && tight.is_for(connection.charged)
+        });
+        let stalled: Vec<usize> = holders.map(|(token, _)| token).collect();
+        for token in stalled {
+            self.shed(token, "it stood still and keeps memory that others need");
+        }
+    }
+
+    /// Seconds since anything moved on a connection.
+    fn still_s(&self, connection: &Connection) -> u64 {
+        u64::from(self.now_s.saturating_sub(connection.moved_s))
+    }
+
     /// Which counter a connection is closed under, if it has been still for too long.
     fn overstays(&self, connection: &Connection) -> Option<fn(&Registry) -> &AtomicU64> {
         let settings = &self.shared.settings;
         let (idle_s, output_s) = (settings.idle_timeout_s, settings.output_timeout_s);
-        let still_s = u64::from(self.now_s.saturating_sub(connection.moved_s));
-        let pool = &self.shared.pool;
+        let still_s = self.still_s(connection);
         let late = |limit_s: u64| limit_s > 0 && still_s > limit_s;
         let blocked = connection.is_blocked();
         // Unread replies and half-sent large values keep the cache's memory from being reused.
         let keeps_memory = blocked || connection.talk.is_streaming();
-        if still_s > STALLED_SECONDS && pool.is_tight_for(connection.charged) {
-            Some(|registry| &registry.shed)
-        } else if keeps_memory && late(output_s) {
+        if keeps_memory && late(output_s) {
             Some(|registry| &registry.output_kicks)
         } else if !blocked && late(idle_s) {
             Some(|registry| &registry.idle_kicks)
