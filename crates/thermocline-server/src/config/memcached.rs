@@ -76,7 +76,12 @@ const FLAGS: &[(char, &str, bool, &str)] = &[
         "refuse what does not fit; evict nothing",
     ),
     ('c', "conn-limit", true, "connections at one time (1024)"),
-    ('k', "lock-memory", false, "accepted"),
+    (
+        'k',
+        "lock-memory",
+        false,
+        "lock the cache's pages in memory as they come",
+    ),
     (
         'v',
         "verbose",
@@ -326,6 +331,7 @@ impl Dialect {
             'u' => settings.user = Some(value.to_string()),
             'm' => self.memory(value)?,
             'M' => settings.evict = false,
+            'k' => settings.memory_lock = true,
             'c' => set(settings, "connections_max", value)?,
             'v' => self.verbose += 1,
             'P' => settings.pid_file = Some(value.into()),
@@ -364,7 +370,7 @@ impl Dialect {
                     "TLS is not supported: put a TLS proxy in front, or take the flag away".into(),
                 )
             }
-            // -r -k -C -f -n -N: nothing here depends on them.
+            // -r -C -f -n -N: nothing here depends on them.
             _ => {}
         }
         Ok(())
@@ -594,7 +600,7 @@ mod tests {
 
     #[test]
     fn a_unix_socket_disables_the_network() {
-        let settings = start("-s /tmp/x -a 0777 -A -F -X -W -M -C")
+        let settings = start("-s /tmp/x -a 0777 -A -F -X -W -M -C -k")
             .unwrap()
             .settings;
         assert_eq!(settings.memcached, [Listen::Unix("/tmp/x".into())]);
@@ -604,6 +610,7 @@ mod tests {
                 && !settings.allow_flush
                 && !settings.allow_dump
                 && !settings.evict
+                && settings.memory_lock
         );
     }
 
