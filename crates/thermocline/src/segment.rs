@@ -448,6 +448,11 @@ impl Segments {
         self.extents.warm() == 0 && self.could_add() > 0
     }
 
+    /// The same, and touching ahead came too late for the last one already.
+    pub(crate) fn wants_warm_at_once(&self) -> bool {
+        self.extents.is_late() && self.wants_warm()
+    }
+
     fn add_extent(&self, books: &mut Books) -> Option<()> {
         if self.could_add() == 0 {
             return None;

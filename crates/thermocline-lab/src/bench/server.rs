@@ -26,10 +26,11 @@ pub struct ServerOptions {
     pub memcached: PathBuf,
     #[arg(long, default_value = "redis-server")]
     pub redis: PathBuf,
-    #[arg(long, default_value_t = 5)]
+    /// Many short ones: a neighbour's work lasts seconds, and is to meet both sides of a ratio
+    #[arg(long, default_value_t = 15)]
     pub rounds: usize,
     /// How long each cell runs in a round
-    #[arg(long, value_parser = parse_duration, default_value = "2s")]
+    #[arg(long, value_parser = parse_duration, default_value = "700ms")]
     pub duration: Duration,
     #[arg(long, default_value_t = 16)]
     pub connections: usize,

@@ -307,9 +307,9 @@ impl Inner {
         let reclaim = &self.reclaim;
         let short = reclaim.is_short(&self.store) || reclaim.wants_holes(&self.store);
         let calm = !short && !self.flush_is_due();
-        let index = &self.store.index;
+        let (index, segments) = (&self.store.index, &self.store.segments);
         match &self.bell {
-            Some(bell) if !calm || self.store.segments.wants_warm() || index.is_untidy() => {
+            Some(bell) if !calm || segments.wants_warm_at_once() || index.is_overdue() => {
                 bell.ring()
             }
             None if !calm => self.tick(),

@@ -290,6 +290,12 @@ impl Index {
         self.classes.pool().is_due()
     }
 
+    /// Whether `tidy` is waited for. One load.
+    #[inline(always)]
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.classes.pool().is_overdue()
+    }
+
     /// Does what growing and shrinking units left for later: barriers, empty extents. No pin may be held.
     pub(crate) fn tidy(&self) {
         self.classes.pool().tidy();

@@ -30,24 +30,25 @@ struct Books {
     limbo: Vec<Retired>,
     /// Barriers since a slab last came back.
     barriers: u32,
-    /// Slabs retired since the last barrier for them.
-    retired: usize,
 }
 
 /// Barriers made at once for slabs in limbo, before trying only now and then: two free them unless
 /// somebody is pinned, and each costs up to 12 us.
 const BARRIERS: u32 = 4;
-/// With so many slabs retired since the last barrier for them the background thread, which was called for fewer, seems
-/// not to come, and whoever retires the next raises the barrier, though that costs an insert up to 12 us. Left to
-/// those who raise barriers for other reasons, ten times a second, a growing index of 7 M items had 6 MiB of slabs in
-/// limbo (0.8 bytes an item). One at a time, because who retires is pinned: a second one of its own is refused.
-const RETIRED_OVERDUE: usize = 16;
-/// With so many the background thread is called. Calling it costs an insert a wake-up (11 us on a virtual machine), and of
-/// thirty restructurings one retires a slab: called for every slab, two restructurings in a hundred waited; for
-/// every fourth, the hundredth did.
-const RETIRED_DUE: usize = 8;
-/// With fewer idle slabs the next extent is touched ahead.
-const IDLE_MIN: usize = 4;
+/// With so many slabs in limbo the background thread has something to do.
+const LIMBO_DUE: usize = 8;
+/// And with so many where few are idle: who finds none would have to raise a barrier.
+const LIMBO_DUE_FEW_IDLE: usize = 4;
+/// With so many it is called. That costs an insert a wake-up: 11 us on a virtual machine, at times 100.
+const LIMBO_LATE: usize = 12;
+/// From so many on it seems not to come, and who retires every eighth raises the barrier, though that costs an insert up
+/// to 12 us. Left to those who raise barriers for other reasons, ten times a second, a growing index of 7 M items had 6 MiB
+/// of slabs in limbo (0.8 bytes an item). One at a time, because who retires is pinned: a second one of its own is refused.
+const LIMBO_OVERDUE: usize = 16;
+/// So few idle slabs are few.
+const IDLE_FEW: usize = 4;
+/// With fewer, those in limbo among them, the next extent is touched ahead: enough that some are idle while others ripen.
+const IDLE_MIN: usize = 8;
 
 pub(super) struct Pool {
     domain: &'static Domain,
@@ -59,6 +60,8 @@ pub(super) struct Pool {
     short: AtomicBool,
     /// Slabs wait for a barrier, or idle extents for being given back. A hint like `short`.
     due: AtomicBool,
+    /// They have waited long. A hint like `short`.
+    overdue: AtomicBool,
 }
 
 impl Pool {
@@ -78,10 +81,10 @@ impl Pool {
                 free: Vec::new(),
                 limbo: Vec::new(),
                 barriers: 0,
-                retired: 0,
             }),
             short: AtomicBool::new(false),
             due: AtomicBool::new(false),
+            overdue: AtomicBool::new(false),
         };
         let mut books = lock(&pool.books);
         if pool.region().bytes() < EXTENT_BYTES {
@@ -166,32 +169,55 @@ impl Pool {
         self.short.load(Relaxed)
     }
 
-    /// What a slab costs rises from line to line: one of one's own, a free one, a barrier (up to 12 us), an extent
-    /// (zeroed pages, and memory that others may want).
+    /// What a slab costs rises from line to line: one of one's own, a free one, one of an extent touched ahead where few lie
+    /// in limbo, a barrier (up to 12 us, and 100 where another processor has to be brought back), an extent (zeroed
+    /// pages, and memory that others may want).
     fn take_any(&self, class: usize) -> Option<SlabId> {
         let mut books = lock(&self.books);
         if let Some(slab) = books.again(class).or_else(|| books.free.pop()) {
+            self.tell(&books);
             return Some(slab);
         }
-        if let Some(slab) = self.ripened(&mut books) {
-            return Some(slab);
+        self.ripen(&mut books);
+        let gathered = books.limbo.len() >= LIMBO_DUE_FEW_IDLE;
+        if books.free.is_empty() && (gathered || self.extents.warm() == 0) {
+            self.ripen_with_barriers(&mut books);
         }
-        let extent = self.extents.take()?;
-        self.add_free(&mut books, extent.offset(), EXTENT_BYTES);
+        if books.free.is_empty() {
+            match self.extents.take() {
+                Some(extent) => self.add_free(&mut books, extent.offset(), EXTENT_BYTES),
+                None => self.ripen_with_barriers(&mut books),
+            }
+        }
         books.free.pop()
     }
 
-    /// A slab from limbo, after moving the epoch on if that can help.
-    fn ripened(&self, books: &mut Books) -> Option<SlabId> {
-        self.ripen(books);
-        if books.free.is_empty() && !books.limbo.is_empty() {
+    /// Lets the background thread know of what has gathered.
+    fn tell(&self, books: &Books) {
+        let few_idle = books.free.len() < IDLE_FEW;
+        let most = if few_idle {
+            LIMBO_DUE_FEW_IDLE
+        } else {
+            LIMBO_DUE
+        };
+        let late = books.limbo.len() >= LIMBO_LATE;
+        if late || books.limbo.len() >= most {
+            self.due.store(true, Relaxed);
+        }
+        if late {
+            self.overdue.store(true, Relaxed);
+        }
+    }
+
+    /// Frees slabs from limbo by moving the epoch on, if that can help.
+    fn ripen_with_barriers(&self, books: &mut Books) {
+        if !books.limbo.is_empty() {
             books.barriers += 1;
             if books.barriers <= BARRIERS || books.barriers % 64 == 0 {
                 self.domain.try_advance();
                 self.ripen(books);
             }
         }
-        books.free.pop()
     }
 
     fn ripen(&self, books: &mut Books) {
@@ -218,14 +244,10 @@ impl Pool {
         let mut books = lock(&self.books);
         books.limbo.push(Retired { slab, class, epoch });
         books.barriers = 0;
-        books.retired += 1;
-        if books.retired >= RETIRED_OVERDUE {
-            books.retired = 0;
+        if books.limbo.len() >= LIMBO_OVERDUE && books.limbo.len() % LIMBO_DUE == 0 {
             self.domain.try_advance();
         }
-        if books.retired % RETIRED_DUE == 0 {
-            self.due.store(true, Relaxed);
-        }
+        self.tell(&books);
     }
 
     /// Two extents' worth lying idle: the index is shrinking, not breathing.
@@ -239,6 +261,12 @@ impl Pool {
         self.due.load(Relaxed)
     }
 
+    /// Whether that has waited long.
+    #[inline(always)]
+    pub(super) fn is_overdue(&self) -> bool {
+        self.overdue.load(Relaxed)
+    }
+
     /// Makes retired slabs usable, and gives empty extents back if many lie idle. Barriers and system calls are made
     /// without the books, which inserts may be waiting for. The caller is not pinned.
     pub(super) fn tidy(&self) {
@@ -247,7 +275,7 @@ impl Pool {
         }
         let _ = self.domain.try_advance() && self.domain.try_advance();
         let mut books = lock(&self.books);
-        books.retired = 0;
+        self.overdue.store(false, Relaxed);
         self.ripen(&mut books);
         if self.has_idle_extents(&books) {
             let idle = self.take_idle_extents(&mut books);

@@ -76,6 +76,8 @@ pub(crate) struct Extents {
     taken: AtomicU32,
     warm: AtomicU32,
     warming: AtomicBool,
+    /// The last one taken had not been touched ahead.
+    late: AtomicBool,
     /// Until when nothing more is asked for, monotonic ms; 0: there is no such time.
     refused_until_ms: AtomicU64,
     /// Extents of ordinary memory, because the pool was empty; and times nothing at all was to be had.
@@ -119,6 +121,7 @@ impl Extents {
             taken: AtomicU32::new(0),
             warm: AtomicU32::new(0),
             warming: AtomicBool::new(false),
+            late: AtomicBool::new(false),
             refused_until_ms: AtomicU64::new(0),
             ordinary: AtomicU32::new(0),
             refusals: AtomicU64::new(0),
@@ -150,6 +153,11 @@ impl Extents {
     /// Whether an extent is just being touched: charged, and soon to be had.
     pub(crate) fn is_warming(&self) -> bool {
         self.warming.load(Ordering::Relaxed)
+    }
+
+    /// Whether touching ahead comes too late: the last extent taken had to be touched by its taker.
+    pub(crate) fn is_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed)
     }
 
     /// Bytes the budget could still give.
@@ -205,9 +213,11 @@ impl Extents {
         let mut books = lock(&self.books);
         if let Some(warm) = books.warm.pop() {
             self.publish_warm(&books);
+            self.late.store(false, Ordering::Relaxed);
             return Some(warm);
         }
         let first = self.charge_page(&mut books)?;
+        self.late.store(true, Ordering::Relaxed);
         if self.region.backing().must_ask() && !self.supply(&mut books, first) {
             self.uncharge_page(&mut books, first);
             return None;
@@ -449,8 +459,11 @@ mod tests {
         let (extents, budget) = extents(3, &Backing::anonymous(false));
         assert!(extents.warm_one());
         assert!(!extents.warm_one());
-        let taken: Vec<_> = (0..3).map(|_| extents.take().unwrap()).collect();
-        assert_eq!(taken, [ExtentId(0), ExtentId(1), ExtentId(2)]);
+        assert_eq!(extents.take(), Some(ExtentId(0)));
+        assert!(!extents.is_late());
+        assert_eq!(extents.take(), Some(ExtentId(1)));
+        assert!(extents.is_late());
+        assert_eq!(extents.take(), Some(ExtentId(2)));
         assert_eq!(extents.take(), None);
         assert_eq!(budget.free_bytes(), 0);
         extents.give_back(ExtentId(1));

@@ -29,8 +29,7 @@ const WORST_KEPT: usize = 40;
 const FIXED_LINES: usize = 8;
 /// Any will do: the caches only have to share it.
 const SEED: u64 = 1;
-/// Stands for the time of an insert that was given a fresh page. Longer than any other, so that a median says it where
-/// most passes do.
+/// Stands for the time of an insert that was given a fresh page. Longer than any other.
 const FRESH_PAGE: u32 = u32::MAX;
 
 /// Times of inserts, ns of thread CPU.
@@ -160,10 +159,9 @@ impl Tails {
             for (time, pass) in times.iter_mut().zip(passes) {
                 *time = pass.ns[insert];
             }
-            let median = median(&mut times);
-            if median == FRESH_PAGE {
+            let Some(median) = median(&mut times) else {
                 continue;
-            }
+            };
             self.inserts.saturating_record(u64::from(median));
             if self.is_slow(median) {
                 let passes_ns = passes.iter().map(|pass| pass.ns[insert]).collect();
@@ -186,7 +184,7 @@ impl Tails {
                 }
             }
             let median = median(&mut times);
-            if same.len() * 2 > passes.len() && median != FRESH_PAGE {
+            if let (true, Some(median)) = (same.len() * 2 > passes.len(), median) {
                 self.restructurings.saturating_record(u64::from(median));
             }
         }
@@ -307,10 +305,12 @@ impl Pass {
     }
 }
 
-/// The middle one; of an even number the longer of the two in the middle.
-fn median(times: &mut [u32]) -> u32 {
-    let middle = times.len() / 2;
-    *times.select_nth_unstable(middle).1
+/// The middle one of those without a fresh page, of an even number the longer of the two in the middle. None where most
+/// were given one.
+fn median(times: &mut [u32]) -> Option<u32> {
+    times.sort_unstable();
+    let own = times.partition_point(|&time| time != FRESH_PAGE);
+    (own * 2 > times.len()).then(|| times[own / 2])
 }
 
 fn since(before: u64) -> u64 {
@@ -366,4 +366,18 @@ fn restructurings(cache: &Cache) -> u64 {
 fn page_faults() -> Result<i64> {
     let usage = getrusage(UsageWho::RUSAGE_THREAD).context("getrusage")?;
     Ok(usage.minor_page_faults() + usage.major_page_faults())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{median, FRESH_PAGE};
+
+    #[test]
+    fn a_median_leaves_fresh_pages_out() {
+        let of = |times: &[u32]| median(&mut times.to_vec());
+        assert_eq!(of(&[9, 7, 8, 100, 6]), Some(8));
+        assert_eq!(of(&[9, FRESH_PAGE, 8, FRESH_PAGE, 100]), Some(9));
+        assert_eq!(of(&[9, FRESH_PAGE, 8, 100, 7]), Some(9));
+        assert_eq!(of(&[9, FRESH_PAGE, 8, FRESH_PAGE, FRESH_PAGE]), None);
+    }
 }
