@@ -80,7 +80,7 @@ const FLAGS: &[(char, &str, bool, &str)] = &[
         'k',
         "lock-memory",
         false,
-        "lock the cache's pages in memory as they come",
+        "accepted; THERMOCLINE_MEMORY_LOCK=true locks pages",
     ),
     (
         'v',
@@ -331,7 +331,9 @@ impl Dialect {
             'u' => settings.user = Some(value.to_string()),
             'm' => self.memory(value)?,
             'M' => settings.evict = false,
-            'k' => settings.memory_lock = true,
+            'k' => self.notes.push(
+                "-k locks nothing here: THERMOCLINE_MEMORY_LOCK=true does, where `ulimit -l` lets it".into(),
+            ),
             'c' => set(settings, "connections_max", value)?,
             'v' => self.verbose += 1,
             'P' => settings.pid_file = Some(value.into()),
@@ -600,9 +602,9 @@ mod tests {
 
     #[test]
     fn a_unix_socket_disables_the_network() {
-        let settings = start("-s /tmp/x -a 0777 -A -F -X -W -M -C -k")
-            .unwrap()
-            .settings;
+        let start = start("-s /tmp/x -a 0777 -A -F -X -W -M -C -k").unwrap();
+        assert!(start.notes[0].contains("MEMORY_LOCK"), "{:?}", start.notes);
+        let settings = start.settings;
         assert_eq!(settings.memcached, [Listen::Unix("/tmp/x".into())]);
         assert_eq!(settings.unix_mode, 0o777);
         assert!(
@@ -610,7 +612,6 @@ mod tests {
                 && !settings.allow_flush
                 && !settings.allow_dump
                 && !settings.evict
-                && settings.memory_lock
         );
     }
 
