@@ -65,6 +65,10 @@ fn all_rivals_run_the_same_stream_and_count_exactly() {
         );
         assert!(number("live_payload_bytes") <= 5 << 20, "{point}");
         assert!(point["cpu_ns_per_op"].as_f64().unwrap() > 10.0);
+        let [p50, p99, p999] =
+            ["p50_ns", "p99_ns", "p999_ns"].map(|name| point[name].as_f64().unwrap());
+        assert!(10.0 < p50 && p50 <= p99 && p99 <= p999, "{point}");
+        assert!(number("resident_peak_bytes") >= number("live_payload_bytes"));
     }
     for round in 0..2 {
         let reads: Vec<_> = points

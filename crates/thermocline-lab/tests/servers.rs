@@ -3,8 +3,10 @@
 
 mod this_machine;
 
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use thermocline_lab::point::{PointLine, Results, Status};
 
 fn skip(why: &str) -> bool {
@@ -258,4 +260,64 @@ fn a_server_that_runs_is_not_moved_into_a_cgroup() {
         "{}",
         run.said()
     );
+}
+
+/// Ends its server whatever the test finds.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _gone_already = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+fn started(server: &Path) -> (Started, String) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let child = Command::new(server)
+        .args(["serve", "--memory", "64MiB", "--http", "none"])
+        .args(["--memcached", &address])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let started = Started(child.unwrap());
+    let begun = Instant::now();
+    while TcpStream::connect(&address).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    (started, address)
+}
+
+#[test]
+fn a_load_tells_what_an_operation_costs_the_server() {
+    let Some(server) = our_server() else {
+        skip("the server is not built");
+        return;
+    };
+    let (server, address) = started(&server);
+    let mut flags = vec!["--requests", "20000", "--keys", "500", "--json"];
+    let has_strace = Command::new("strace").arg("-V").output().is_ok();
+    if has_strace {
+        flags.extend(["--syscalls", "2000"]);
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_thermolab"))
+        .args(["load", &format!("memcached://{address}")])
+        .args(["--pid", &server.0.id().to_string()])
+        .args(flags)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figure = |name: &str| report["points"][name].as_f64();
+    let cpu_us = figure("server_cpu_us_per_op").unwrap();
+    assert!(cpu_us > 0.0, "{report}");
+    if has_strace {
+        // One to be told of the request, one to read it, one to answer it; fewer if requests come together.
+        let calls = figure("server_syscalls_per_op").unwrap();
+        assert!(calls > 0.5 && calls < 5.0, "{calls}");
+    }
 }

@@ -342,6 +342,73 @@ fn a_dump_nobody_reads_stops_nobody() {
     assert_eq!(lines, 100_001, "OK and every key");
 }
 
+/// What Prometheus' exporter for memcached and memcached-tool read beside the general figures.
+const NAMES_OF: &[(&str, &[&str])] = &[
+    (
+        "settings",
+        &[
+            "maxbytes",
+            "maxconns",
+            "tcpport",
+            "evictions",
+            "growth_factor",
+            "chunk_size",
+            "num_threads",
+            "item_size_max",
+            "lru_crawler",
+            "lru_maintainer_thread",
+        ],
+    ),
+    (
+        "items",
+        &[
+            "items:1:number",
+            "items:1:number_hot",
+            "items:1:number_warm",
+            "items:1:number_cold",
+            "items:1:age",
+            "items:1:mem_requested",
+            "items:1:evicted",
+            "items:1:evicted_nonzero",
+            "items:1:evicted_time",
+            "items:1:evicted_unfetched",
+            "items:1:expired_unfetched",
+            "items:1:outofmemory",
+            "items:1:tailrepairs",
+            "items:1:reclaimed",
+            "items:1:crawler_reclaimed",
+            "items:1:crawler_items_checked",
+            "items:1:lrutail_reflocked",
+            "items:1:moves_to_cold",
+            "items:1:moves_to_warm",
+            "items:1:moves_within_lru",
+            "items:1:direct_reclaims",
+        ],
+    ),
+    (
+        "slabs",
+        &[
+            "1:chunk_size",
+            "1:chunks_per_page",
+            "1:total_pages",
+            "1:total_chunks",
+            "1:used_chunks",
+            "1:free_chunks",
+            "1:free_chunks_end",
+            "1:get_hits",
+            "1:cmd_set",
+            "1:delete_hits",
+            "1:incr_hits",
+            "1:decr_hits",
+            "1:cas_hits",
+            "1:cas_badval",
+            "1:touch_hits",
+            "active_slabs",
+            "total_malloced",
+        ],
+    ),
+];
+
 #[test]
 fn the_names_exporters_read_are_there() {
     let server = ours(&[]);
@@ -359,23 +426,17 @@ fn the_names_exporters_read_are_there() {
         general.iter().collect::<HashSet<_>>().len(),
         "a name comes twice"
     );
-    let items = client.stats("items");
-    assert!(items
-        .iter()
-        .any(|(name, value)| name == "items:1:number" && value == "1"));
-    let slabs = client.stats("slabs");
-    for name in [
-        "1:chunk_size",
-        "1:used_chunks",
-        "1:get_hits",
-        "active_slabs",
-        "total_malloced",
-    ] {
-        assert!(
-            slabs.iter().any(|(other, _)| other == name),
-            "stats slabs lacks {name}"
-        );
+    for (of, names) in NAMES_OF {
+        let lines = client.stats(of);
+        for name in *names {
+            assert!(
+                lines.iter().any(|(other, _)| other == name),
+                "stats {of} lacks {name}"
+            );
+        }
     }
+    let items = client.stats("items");
+    assert!(items.contains(&("items:1:number".into(), "1".into())));
     let connections = client.stats("conns");
     let listener = format!("tcp:127.0.0.1:{}", server.port);
     assert_eq!(connections[0], ("l0:addr".into(), listener));
@@ -758,6 +819,25 @@ fn a_flush_to_come_takes_what_is_stored_during_its_second() {
     assert_eq!(client.ask("mg during"), "EN");
     assert_eq!(client.ask("set after 0 0 1\r\na"), "STORED");
     assert_eq!(client.ask("mg after"), "HD");
+}
+
+#[test]
+fn the_access_time_is_refreshed_at_most_once_a_minute() {
+    let server = ours(&["-o", "test_clock"]);
+    let mut client = server.connect();
+    assert_eq!(client.ask("debugtime p"), "OK");
+    assert_eq!(client.ask("ms k 1\r\na"), "HD");
+    for (later_s, answer) in [
+        (0, "HD l0"),
+        (30, "HD l30"),
+        (29, "HD l59"),
+        (1, "HD l60"),
+        (0, "HD l0"),
+        (10, "HD l10"),
+    ] {
+        assert_eq!(client.ask(format!("debugtime {later_s}")), "OK");
+        assert_eq!(client.ask("mg k l"), answer);
+    }
 }
 
 #[test]

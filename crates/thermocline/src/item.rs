@@ -98,6 +98,11 @@ impl Header {
     pub(crate) fn version(self) -> u32 {
         self.0 >> Header::VERSION_SHIFT & 0xFF
     }
+    /// Whether one more overwrite in place would run over into the key's length.
+    #[inline(always)]
+    fn is_last_version(self) -> bool {
+        self.version() == VERSION_MAX && !mutant(Mutant::VersionWraps)
+    }
     #[inline(always)]
     fn small_key_bytes(self) -> usize {
         (self.0 >> Header::KEY_SHIFT & 0xFF) as usize

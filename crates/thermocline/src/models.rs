@@ -133,6 +133,75 @@ fn a_reader_never_sees_half_an_overwrite() {
     fails_without(NoHeaderCheck, reader_during_overwrites);
 }
 
+/// A reader looks the key up while a larger value, which goes by copy, takes its place.
+fn reader_during_replacement() {
+    let cache = Cache::for_models();
+    set(&cache, b"k", &[1; 12]);
+    let writer = spawn(&cache, |cache| set(cache, b"k", &[2; 40]));
+    let reader = spawn(&cache, |cache| {
+        let value = get(cache, b"k").expect("it is always there");
+        assert!(value == [1; 12] || value == [2; 40], "unwritten: {value:?}");
+    });
+    join([writer, reader]);
+    assert_eq!(get(&cache, b"k").as_deref(), Some(&[2; 40][..]));
+}
+
+#[test]
+fn nothing_is_found_before_it_is_written() {
+    holds(reader_during_replacement);
+    fails_without(PublishUnwritten, reader_during_replacement);
+}
+
+/// An item is overwritten beyond the last version its header can count, which would reach into the key's length.
+fn overwrites_past_the_last_version() {
+    let cache = Cache::for_models();
+    set(&cache, b"k", &[1; 12]);
+    let store = &cache.inner.store;
+    let found = store.find(store.hash(b"k"), b"k").expect("just stored");
+    store.item(found.slot.place()).begin_at(254);
+    let writers = [2, 3].map(|n: u8| spawn(&cache, move |cache| set(cache, b"k", &[n; 12])));
+    let reader = spawn(&cache, |cache| {
+        let value = get(cache, b"k").expect("it is always there");
+        let whole = (1..=3).any(|n| value == [n; 12]);
+        assert!(whole, "torn: {value:?}");
+    });
+    join(writers);
+    join([reader]);
+    let left = get(&cache, b"k").expect("it is always there");
+    assert!(left == [2; 12] || left == [3; 12], "{left:?}");
+}
+
+#[test]
+fn no_version_runs_over() {
+    holds(overwrites_past_the_last_version);
+    fails_without(VersionWraps, overwrites_past_the_last_version);
+}
+
+/// Two remove an item that a third replaces by copy: each record is buried once, and what lives beside them counts.
+fn removers_of_one_item() {
+    let cache = Cache::for_models();
+    set(&cache, b"l", &[4; 100]);
+    let live = cache.stats().live_bytes;
+    assert!(live >= 100);
+    set(&cache, b"k", &[1; 12]);
+    let removers = [(); 2].map(|()| {
+        spawn(&cache, |cache| {
+            let _either = cache.delete(b"k");
+        })
+    });
+    let writer = spawn(&cache, |cache| set(cache, b"k", &[2; 40]));
+    join(removers);
+    join([writer]);
+    cache.delete(b"k");
+    assert_eq!((cache.len(), cache.stats().live_bytes), (1, live));
+}
+
+#[test]
+fn no_record_is_buried_twice() {
+    holds(removers_of_one_item);
+    fails_without(RemoveBlind, removers_of_one_item);
+}
+
 /// The half-dead segment's only item is overwritten in place while it is moved away.
 fn overwrite_during_move() {
     let cache = half_dead();

@@ -8,6 +8,13 @@
 pub(crate) enum Mutant {
     /// A reader believes its copy without comparing headers.
     NoHeaderCheck,
+    /// A slot turns to a record that is not yet written.
+    PublishUnwritten,
+    /// An item is overwritten in place though its version has reached the last one there is.
+    VersionWraps,
+    /// A removal heeds neither that the item is held nor that its slot has gone: either line alone keeps its bytes
+    /// from being buried twice.
+    RemoveBlind,
     /// A mover copies an item without freezing it, and writers do not heed that their segment is being
     /// drained: either line alone keeps overwrites from being lost.
     NoFreezeNorDrainingCheck,

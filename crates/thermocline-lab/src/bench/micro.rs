@@ -152,6 +152,7 @@ fn batches(cache: &Cache, batch: &Batch, sink: &mut Count) {
 #[derive(Default, serde::Serialize)]
 struct Lookups {
     hit: Vec<f64>,
+    hit_part: Vec<f64>,
     hit_closure: Vec<f64>,
     hit_zipf: Vec<f64>,
     miss: Vec<f64>,
@@ -189,6 +190,16 @@ pub fn lookup(options: &LookupOptions) -> Result<Report> {
             options.lookups,
             &mut one_by_one,
         ));
+        let mut part = Vec::with_capacity(64);
+        found
+            .hit_part
+            .push(timed(&mut stream, options.lookups, |batch| {
+                for (index, op) in batch.ops.iter().enumerate() {
+                    part.clear();
+                    let hit = cache.get_part(batch.key(index), 0..8, &mut part);
+                    wrong += u64::from(hit.is_none() || part != stamp(op.id));
+                }
+            }));
         found
             .hit_closure
             .push(timed(&mut stream, options.lookups, |batch| {
@@ -227,6 +238,13 @@ fn lookup_report(options: &LookupOptions, machine: Machine, found: &Lookups, hug
         )
     };
     rows.add(
+        what("hit, 8 B of the value read"),
+        of(&found.hit_part),
+        0,
+        most(142.0),
+        most(105.0),
+    );
+    rows.add(
         what("hit, 100 B copied out"),
         of(&found.hit),
         0,
@@ -262,6 +280,21 @@ fn lookup_report(options: &LookupOptions, machine: Machine, found: &Lookups, hug
         free,
         free,
     );
+    for (kind, spent) in [
+        ("a hit, 8 B read", &found.hit_part),
+        ("a hit, 100 B copied out", &found.hit),
+        ("a miss", &found.miss),
+        ("one of a batch", &found.batch),
+    ] {
+        let pairs = spent.iter().zip(&found.dependent_read);
+        rows.add(
+            format!("{kind}, in dependent reads of its round"),
+            Spread::of(pairs.map(|(spent, read)| spent / read)),
+            2,
+            free,
+            free,
+        );
+    }
     let mut report = Report::new("index lookup", machine, rows.into_table());
     report.notes.push(format!(
         "16 B keys, 100 B values; the bounds are another machine's: judge by the dependent read beside them ({})",

@@ -9,6 +9,7 @@ use crate::units::parse_count;
 use crate::workload::{Popularity, ValueSize};
 use anyhow::{Context, Result};
 use clap::Args;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Items of 100 B values resident in a server of 256 MiB, beside memcached
@@ -38,12 +39,13 @@ struct Seen {
     /// What a uniform sample of reads finds: hit ratio x keys.
     found_items: f64,
     peak_bytes: Option<u64>,
+    /// Operations that failed, by kind.
+    failed: BTreeMap<String, u64>,
 }
 
 pub fn run(options: &ResidentOptions) -> Result<Report> {
     let machine = Machine::read();
-    let mut failures = 0;
-    let mut look = |product, binary| -> Result<Seen> {
+    let look = |product, binary| -> Result<Seen> {
         let server = Server::start(product, binary, options.memory_mib)?;
         let result = load::run(&LoadOptions {
             keys: options.keys,
@@ -53,12 +55,12 @@ pub fn run(options: &ResidentOptions) -> Result<Report> {
             requests: Some(200_000),
             ..LoadOptions::for_target(&server.url())
         })?;
-        failures += result.failures();
         Ok(Seen {
             product: product.name(),
             curr_items: server.stat("curr_items")?,
             found_items: result.hit_ratio.context("reads were made")? * options.keys as f64,
             peak_bytes: resident_peak_bytes(server.pid()),
+            failed: result.failed,
         })
     };
     let ours = look(Product::Thermocline, &options.server)?;
@@ -100,7 +102,15 @@ pub fn run(options: &ResidentOptions) -> Result<Report> {
         "{} keys written once over 16 connections, then 200,000 uniform reads",
         options.keys
     ));
-    report.failures = failures;
+    for seen in [&ours, &theirs] {
+        let failures: u64 = seen.failed.values().sum();
+        report.failures += failures;
+        if failures > 0 {
+            let (product, failed) = (seen.product, &seen.failed);
+            let note = format!("{failures} operations on {product} failed: {failed:?}");
+            report.notes.push(note);
+        }
+    }
     report.points = serde_json::json!([ours, theirs]);
     Ok(report)
 }

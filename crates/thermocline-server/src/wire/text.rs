@@ -6,7 +6,7 @@
 
 use super::meta::Command;
 use super::request::*;
-use super::{parse_i64, parse_u32, parse_u64, MetaFlags, Words};
+use super::{parse_i64, parse_u64, MetaFlags, Words};
 
 /// What a line may ask for at most.
 #[derive(Clone, Copy, Debug)]
@@ -146,7 +146,8 @@ fn parse_store(
     Ok(Request::Store(Store {
         verb,
         key,
-        flags: parse_u32(flags).ok_or(bad_line)?,
+        // As memcached: any number is taken, and what is beyond 32 bits falls off (the meta commands refuse it).
+        flags: parse_u64(flags).ok_or(bad_line)? as u32,
         expiry_s: parse_i64(expiry).ok_or(bad_line)?,
         bytes,
         noreply,
@@ -271,6 +272,10 @@ mod tests {
         assert_eq!(store.verb, Verb::Cas(99));
         assert_eq!((store.key, store.flags), (b"k".as_slice(), 7));
         assert_eq!((store.expiry_s, store.bytes, store.noreply), (-1, 5, true));
+        let Ok(Request::Store(store)) = parse(b"set k 4294967303 0 5", LIMITS) else {
+            panic!("must parse");
+        };
+        assert_eq!(store.flags, 7, "beyond 32 bits");
     }
 
     #[test]
@@ -279,7 +284,7 @@ mod tests {
         assert_eq!(refusal(b"set k -1 0 5"), Refusal::BAD_LINE.swallowing(7));
         assert_eq!(refusal(b"set k 0 x 5"), Refusal::BAD_LINE.swallowing(7));
         assert_eq!(
-            refusal(b"set k 4294967296 0 5"),
+            refusal(b"set k 18446744073709551616 0 5"),
             Refusal::BAD_LINE.swallowing(7)
         );
         for line in ["set k 0 0 -1", "set k 0 0 x", "set k 0 0 2147483646"] {

@@ -8,6 +8,7 @@ use crate::groups::Event;
 use crate::item::{Fields, MarkWord};
 use crate::location::Place;
 use crate::metrics::Counter;
+use crate::models_switch::{mutant, Mutant};
 use crate::reclaim::describe;
 use crate::store::Seen;
 use crate::sync::{pause, Ordering};
@@ -277,9 +278,10 @@ impl Inner {
             };
             let seen = store.see(found.slot.place());
             // Under the lock, so that no overwrite goes through on an item that is gone.
+            let blind = mutant(Mutant::RemoveBlind);
             let locked = seen
                 .as_ref()
-                .filter(|seen| !seen.header.busy() && seen.item.try_lock(seen.header));
+                .filter(|seen| blind || !seen.header.busy() && seen.item.try_lock(seen.header));
             if let Some(seen) = locked {
                 let over = store.is_gone(seen.place, &seen.fields);
                 let cause = if over { Cause::Expired } else { Cause::Removed };
@@ -287,7 +289,7 @@ impl Inner {
                     .listener
                     .as_ref()
                     .map(|listener| describe(store, seen, listener.values, cause));
-                if store.index.remove_if(hash, seen.place) {
+                if store.index.remove_if(hash, seen.place) || blind {
                     seen.item.unlock_frozen(seen.header);
                     store.bury_item(seen);
                     store.counters.one(

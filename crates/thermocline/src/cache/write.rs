@@ -542,9 +542,9 @@ impl Inner {
             return Try::NoSegment;
         };
         let Room { place, version } = room;
-        store.write(place, new);
-        if version > 0 {
-            store.item(place).begin_at(version);
+        let written_first = !mutant(Mutant::PublishUnwritten);
+        if written_first {
+            self.write_record(&room, new);
         }
         let written = Written {
             place,
@@ -561,6 +561,9 @@ impl Inner {
             write.condition,
             &mut write.gone,
         );
+        if !written_first {
+            self.write_record(&room, new);
+        }
         let Try::Done(_) = outcome else {
             store.bury(place, new.bytes, 0);
             return outcome;
@@ -582,6 +585,15 @@ impl Inner {
             }
         }
         Try::Appended(Stored::Stored(token), pool)
+    }
+
+    /// Writes a record whole, before anybody can find it.
+    #[inline(always)]
+    fn write_record(&self, room: &Room, new: &Measured<'_>) {
+        self.store.write(room.place, new);
+        if room.version > 0 {
+            self.store.item(room.place).begin_at(room.version);
+        }
     }
 
     /// Turns the key's slot to a written record. The old item is locked meanwhile, so that no overwrite

@@ -3,7 +3,7 @@
 //! Its header and the length of its key, which the caller has compared, say all there is to know, so
 //! nothing is gathered first. Layout and order of steps are those of `layout` and `change`.
 
-use super::{Header, Item, Kind, MarkWord, LONG_PREFIX, SLACK_MAX, VERSION_MAX};
+use super::{Header, Item, Kind, MarkWord, LONG_PREFIX, SLACK_MAX};
 use crate::sync::{fence, AtomicU32, Ordering};
 
 /// Where the key of a bare item starts.
@@ -136,7 +136,7 @@ impl Bare<'_> {
     /// The slack that a value of so many bytes would leave here; None: it cannot be overwritten by it.
     #[inline(always)]
     pub(crate) fn slack_under(&self, value_bytes: usize) -> Option<usize> {
-        if self.header.busy() || self.header.version() == VERSION_MAX {
+        if self.header.busy() || self.header.is_last_version() {
             return None;
         }
         let slack = self.reserved().checked_sub(self.value_at + value_bytes)?;

@@ -2,7 +2,7 @@
 
 use super::{
     field_bytes, key_at, key_end, shape_of, token_bit, Fields, Header, Item, Kind, Measured,
-    Record, HOLE, HOLE_PREFIX, LONG_PREFIX, OPT_CODED, PLAIN_MAX, SLACK_MAX, VERSION_MAX,
+    Record, HOLE, HOLE_PREFIX, LONG_PREFIX, OPT_CODED, PLAIN_MAX, SLACK_MAX,
 };
 use crate::location::UNIT_BYTES;
 use crate::models_switch::{mutant, Mutant};
@@ -82,7 +82,7 @@ impl Item<'_> {
     /// Whether `new` (of the same key) can overwrite this small item where it lies.
     #[inline(always)]
     pub(crate) fn fits(&self, header: Header, new: &Measured<'_>) -> bool {
-        if header.is_long() || header.version() == VERSION_MAX {
+        if header.is_long() || header.is_last_version() {
             return false;
         }
         let reserved = 4 * header.units();
