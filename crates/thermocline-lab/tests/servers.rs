@@ -3,10 +3,9 @@
 
 mod this_machine;
 
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
+use thermocline_lab::bench::process::{Product, Server};
 use thermocline_lab::point::{PointLine, Results, Status};
 
 fn skip(why: &str) -> bool {
@@ -262,50 +261,21 @@ fn a_server_that_runs_is_not_moved_into_a_cgroup() {
     );
 }
 
-/// Ends its server whatever the test finds.
-struct Started(Child);
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _gone_already = self.0.kill();
-        let _reaped = self.0.wait();
-    }
-}
-
-fn started(server: &Path) -> (Started, String) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
-    let child = Command::new(server)
-        .args(["serve", "--memory", "64MiB", "--http", "none"])
-        .args(["--memcached", &address])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let started = Started(child.unwrap());
-    let begun = Instant::now();
-    while TcpStream::connect(&address).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it never came");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    (started, address)
-}
-
 #[test]
 fn a_load_tells_what_an_operation_costs_the_server() {
     let Some(server) = our_server() else {
         skip("the server is not built");
         return;
     };
-    let (server, address) = started(&server);
+    let server = Server::start(Product::Thermocline, &server, 64).unwrap();
     let mut flags = vec!["--requests", "20000", "--keys", "500", "--json"];
     let has_strace = Command::new("strace").arg("-V").output().is_ok();
     if has_strace {
         flags.extend(["--syscalls", "2000"]);
     }
     let output = Command::new(env!("CARGO_BIN_EXE_thermolab"))
-        .args(["load", &format!("memcached://{address}")])
-        .args(["--pid", &server.0.id().to_string()])
+        .args(["load", &server.url()])
+        .args(["--pid", &server.pid().to_string()])
         .args(flags)
         .output()
         .unwrap();
