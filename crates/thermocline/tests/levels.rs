@@ -15,6 +15,7 @@ fn modules_use_lower_levels_only() {
         "models.rs",
         "expiry_models.rs",
         "group_models.rs",
+        "release_models.rs",
         "reuse_models.rs",
         "simulation.rs",
         "replays.rs",
